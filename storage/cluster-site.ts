@@ -7,7 +7,7 @@ import { joinUri } from './uri.ts';
 /**
  * Reads the site file from the cluster's default file system. Returns the default settings if there is no site file.
  * @param defaultFs e.g. `hdfs://namenode:8020`
- * @throws TonyError SITE_INVALID with a list of all mistakes, or an error of the storage if the file cannot be read
+ * @throws TonyError SITE_INVALID with a list of all mistakes, or a storage error if the file cannot be read
  */
 export async function siteOfCluster(storage: Storage, defaultFs: string): Promise<SiteConfig> {
   if (!HDFS_URI.test(defaultFs)) {

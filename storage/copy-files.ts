@@ -17,7 +17,7 @@ export interface CopiedFile {
   readonly sha256: string;
 }
 
-/** Computes the length and checksum of a stream. */
+/** Computes a stream's length and checksum. */
 class Measure {
   readonly #hash = createHash('sha256');
   #bytes = 0;
@@ -30,14 +30,14 @@ class Measure {
     }
   }
 
-  /** Returns the length and checksum. Must be called only once, after the last piece. */
+  /** Returns the length and checksum. May be called only once, after the last piece. */
   result(): Omit<CopiedFile, 'name'> {
     return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
   }
 }
 
 /**
- * Uploads all files of a local folder and its sub-folders.
+ * Uploads all files in a local folder and its sub-folders.
  * @throws TonyError DATA_INVALID if the folder contains an entry that is neither a file nor a folder, or too many files
  */
 export async function uploadFolder(storage: Storage, local: string, uri: string, signal: AbortSignal): Promise<CopiedFile[]> {
@@ -46,7 +46,7 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
     signal.throwIfAborted();
     const file = path.join(local, name);
     let measure = new Measure();
-    // If the storage repeats the upload of a file, the storage calls this function again.
+    // If the storage repeats a file's upload, it calls this function again.
     const pieces = () => {
       measure = new Measure();
       return measure.pass(createReadStream(file, { signal }) as AsyncIterable<Buffer>);
@@ -88,7 +88,7 @@ export async function downloadFile(storage: Storage, uri: string, file: string, 
   return measure.result();
 }
 
-/** Downloads all files of a folder and its sub-folders. */
+/** Downloads all files in a folder and its sub-folders. */
 export async function downloadFolder(storage: Storage, uri: string, local: string, signal: AbortSignal): Promise<CopiedFile[]> {
   const copied: CopiedFile[] = [];
   const copy = async (from: string, prefix: string): Promise<void> => {

@@ -10,13 +10,13 @@ import type { Entry, ListingOptions, Storage, WriteOptions } from './storage.ts'
 import { parseUri } from './uri.ts';
 
 export type StorageOptions = Omit<HdfsStorageOptions, 'hadoop'> & {
-  /** The cluster's configuration. Null if no cluster is configured; operations on HDFS URIs then fail. */
+  /** The cluster's configuration. Null if no cluster is configured. In that case, operations on HDFS URIs fail. */
   readonly hadoop: HadoopConfiguration | null;
-  /** Finds the object store of a bucket. Called for the first URI of each bucket. If it is undefined, operations on s3:// URIs fail. */
+  /** Finds a bucket's object store. Called for the first URI of each bucket. If it is undefined, operations on s3:// URIs fail. */
   readonly s3?: FindS3Connection;
 };
 
-/** Creates a storage for file://, HDFS and s3:// URIs. */
+/** Creates a `Storage` for file://, HDFS and s3:// URIs. */
 export function createStorage(options: StorageOptions): Storage {
   return new StorageByScheme(options);
 }

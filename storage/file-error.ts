@@ -14,7 +14,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
 };
 
 /**
- * Converts an error of the local file system to a TonyError.
+ * Converts a local file system error to a TonyError.
  * @param message defaults to the error's own message, which usually contains the path
  */
 export function fileError(error: unknown, message = messageOf(error)): TonyError {

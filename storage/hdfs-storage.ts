@@ -13,7 +13,7 @@ export interface HdfsStorageOptions {
   readonly user: string;
   /** Maximum time in ms to find an active NameNode. */
   readonly maxWaitMs?: number;
-  /** Maximum time in ms to find an active NameNode while none has responded yet. Defaults to `maxWaitMs`. */
+  /** Maximum time in ms to wait for the first response from any NameNode. Defaults to `maxWaitMs`. */
   readonly maxFirstWaitMs?: number;
 }
 
@@ -79,7 +79,7 @@ export class HdfsStorage implements Storage {
   async list(uri: string, { raw = false, most }: ListingOptions = {}): Promise<Entry[]> {
     const { target, names } = this.#locate(uri);
     const found = target === null ? null : await listing(target, most);
-    // A mount point hides an entry with the same name in the target of its parent folder.
+    // If the parent folder's target contains an entry with the same name as a mount point, the mount point hides it.
     const visible = (found ?? []).filter(({ name }) => (raw || !isTemporaryName(name)) && !names.includes(name));
     const mounted = await Promise.all(names.map((name) => this.#mounted(joinUri(uri, name))));
     const entries = [...visible.map((status) => entryOf(joinUri(uri, status.name), status.name, status)), ...mounted].sort(byName);
@@ -136,7 +136,7 @@ export class HdfsStorage implements Storage {
   }
 
   /**
-   * Returns the file system and the path of a URI.
+   * Returns the file system and the path to which a URI resolves.
    * @throws TonyError NOT_FOUND, or STORAGE_REFUSED for a folder that exists only in the mount table
    */
   #target(uri: string): NonNullable<OpenedPlace['target']> {
@@ -152,8 +152,8 @@ export class HdfsStorage implements Storage {
   }
 
   /**
-   * Returns the entry of a mount point, or of a folder above one. If the target of the mount point is missing or unreachable, returns an
-   * entry without the target's properties.
+   * Returns the entry for a mount point, or for a folder above one. If the mount point's target is missing or unreachable, returns an entry
+   * without the target's properties.
    */
   async #mounted(uri: string): Promise<Entry> {
     return (await this.stat(uri).catch(() => null)) ?? mountEntry(uri);
@@ -170,7 +170,7 @@ function refuseFixed(uri: string, { isFixed }: OpenedPlace): void {
   }
 }
 
-/** Returns the entry of a folder that exists only in the mount table. As in Hadoop, all users can only read this folder. */
+/** Returns the entry for a folder that exists only in the mount table. As in Hadoop, the folder is read-only for all users. */
 function mountEntry(uri: string): Entry {
   return { uri, name: nameOf(uri), type: 'folder', size: 0, modifiedAt: 0, permission: 0o555, owner: '' };
 }

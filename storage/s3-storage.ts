@@ -14,12 +14,12 @@ import { joinUri, nameOf, parseUri } from './uri.ts';
 const FILE_PERMISSION = 0o644;
 const FOLDER_PERMISSION = 0o755;
 const CONCURRENT_REMOVALS = 16;
-/** Size in bytes of the parts in which large objects are copied. */
+/** Large objects are copied in parts of this size, in bytes. */
 const COPIED_PART_BYTES = 1024 * 1024 * 1024;
 const CONFLICT_RETRIES = 5;
 const CONFLICT_PAUSE_MS = 200;
 
-/** A bucket's object store with its client. */
+/** A bucket's object store and the client for it. */
 interface Store {
   readonly client: S3Client;
   readonly endpoint: string | null;
@@ -34,7 +34,7 @@ export class S3Storage implements Storage {
   /** Keyed by bucket. */
   readonly #stores = new Map<string, Promise<Store>>();
 
-  /** @param find finds the object store of a bucket; called for the first operation on each bucket */
+  /** @param find finds a bucket's object store; called for the first operation on each bucket */
   constructor(find: FindS3Connection) {
     this.#find = find;
   }
@@ -116,8 +116,8 @@ export class S3Storage implements Storage {
   }
 
   /**
-   * Checks that the parent folder exists. Called immediately before the object appears, so that a late write seldom recreates a removed
-   * folder.
+   * Checks that the parent folder exists. Called immediately before the object appears, to make it unlikely that a late write recreates a
+   * removed folder.
    */
   async #checkParent(uri: string, makeParents: boolean): Promise<void> {
     const { path } = parseUri(uri);
@@ -153,7 +153,7 @@ export class S3Storage implements Storage {
           const name = folder.slice(prefix.length, -1);
           found.set(name, folderEntry(joinUri(uri, name)));
         }
-        // The names of each page follow those of the previous page.
+        // The names on each page sort after those on the previous page.
         if (found.size >= most) {
           break;
         }
@@ -240,7 +240,7 @@ export class S3Storage implements Storage {
     }
   }
 
-  /** Returns the store of a bucket. A failure, such as missing credentials, is not retried. */
+  /** Returns a bucket's store. Does not retry after a failure, such as missing credentials. */
   #storeOf({ bucket }: Pick<ObjectPlace, 'bucket'>): Promise<Store> {
     const store = this.#stores.get(bucket) ?? this.#open(bucket);
     this.#stores.set(bucket, store);
@@ -254,8 +254,8 @@ export class S3Storage implements Storage {
 }
 
 /**
- * Runs a write that fails if the object exists. After a lost response, the retry fails because the first attempt has created the object.
- * The object's metadata therefore contains the ID of its writer.
+ * Runs a write that fails if the object exists. If a response is lost, the retry fails because the first attempt has already created the
+ * object. To detect this case, the writer stores its ID in the object's metadata.
  * @returns false if another writer has created the object
  */
 async function exclusively(

@@ -5,11 +5,11 @@ import type { ByteSource } from '../platform/byte-source.ts';
  * Access to files by URI: HDFS (hdfs://, webhdfs://, swebhdfs://, viewfs://), s3:// and file://. Common error codes are NOT_FOUND for a
  * missing file, ACCESS_DENIED, HDFS_UNREACHABLE and S3_UNREACHABLE.
  *
- * An object store has no real folders. A folder exists while there is an object below it, or after `makeFolder`. For this reason, `rename`
- * of a folder fails with STORAGE_REFUSED, `remove` of a folder is not atomic, and entries have no owner and no permissions of their own.
+ * An object store has no real folders. A folder exists while there is an object below it, or after `makeFolder`. For this reason, renaming
+ * a folder fails with STORAGE_REFUSED, removing a folder is not atomic, and entries have neither an owner nor permissions of their own.
  */
 export interface Storage {
-  /** Streams `length` bytes of a file from `offset` on. By default, streams the whole file. */
+  /** Streams `length` bytes of a file, starting at `offset`. By default, streams the whole file. */
   open(uri: string, range?: { offset?: number; length?: number }): Promise<Readable>;
   read(uri: string): Promise<Buffer>;
   /**
@@ -47,7 +47,7 @@ export interface WriteOptions {
   /** If true, an existing file is kept. Only one of several concurrent writers succeeds. */
   readonly ifAbsent?: boolean;
   /**
-   * If false, the write fails with NOT_FOUND if the folder does not exist, so that a late write does not recreate a removed folder.
+   * If false, the write fails with NOT_FOUND when the folder does not exist. This prevents a late write from recreating a removed folder.
    * Defaults to true. HttpFS always creates missing folders. On HttpFS, the client therefore checks for the folder just before it creates
    * the file.
    */

@@ -7,7 +7,7 @@ export function temporaryName(name: string): string {
   return `.${name}.${randomBytes(8).toString('hex')}.writing`;
 }
 
-/** Returns true for a name from `temporaryName`. Such a file is incomplete and belongs to a current or crashed writer. */
+/** Returns true for a name that `temporaryName` generated. Such a file is incomplete and belongs to a current or crashed writer. */
 export function isTemporaryName(name: string): boolean {
   return TEMPORARY.test(name);
 }

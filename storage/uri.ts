@@ -22,7 +22,7 @@ export interface S3Uri {
 
 const S3_SCHEMES = ['s3', 's3a', 's3n'];
 
-/** Returns true for a URI in an object store, which cannot rename folders. */
+/** Returns true for a URI in an object store. Object stores cannot rename folders. */
 export function isObjectStoreUri(uri: string): boolean {
   return S3_SCHEMES.includes(uri.split('://', 1)[0]?.toLowerCase() ?? '');
 }
@@ -66,7 +66,7 @@ export function fileUri(path: string): string {
   return pathToFileURL(path).href.replace(/(?<=[^/])\/$/, '');
 }
 
-/** Appends names to the URI of a folder. The names must not be percent-encoded. */
+/** Appends names to a folder URI. The names must not be percent-encoded. */
 export function joinUri(folder: string, ...names: readonly string[]): string {
   const isFile = /^file:/i.test(folder);
   const parts = names.flatMap((name) => name.split('/')).filter((part) => part !== '');

@@ -37,7 +37,7 @@ export class Gate {
   constructor(access: Access) {
     this.#access = access;
     this.#proxies = access.kind === 'proxy' ? new HostAddresses(access.hosts) : null;
-    // Browsers share cookies among all ports of a host, so each job has its own cookie name.
+    // Browsers share cookies among all ports on a host, so each job has its own cookie name.
     this.#cookieName = access.kind === 'token' ? `tony-${createHash('sha256').update(access.token).digest('hex').slice(0, 12)}` : '';
   }
 
@@ -105,7 +105,7 @@ function moveTokenToCookie(request: IncomingMessage, response: ServerResponse, {
   const headers = { 'Set-Cookie': cookie };
   if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
     // If the user has followed a link from another site, browsers omit a SameSite=Strict cookie even after an HTTP redirect. They send the
-    // cookie after a page of this site redirects.
+    // cookie after a page on this site redirects.
     const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
     const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Continue</a>\n`;
     answer(request, response, { type: 'text/html; charset=utf-8', body, headers });

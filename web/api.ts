@@ -17,10 +17,10 @@ type Resource = (view: JobView, query: Query) => Promise<unknown>;
 
 /** The minimum size in bytes at which a response is compressed. Compressing a smaller response takes more time than sending it. */
 const WORTH_COMPRESSING = 8192;
-/** The time in ms for which equal queries share one response. The load therefore does not depend on the number of viewers. */
+/** How long identical queries share one response, in ms. Because of this, the load does not depend on the number of viewers. */
 const SHARED_MS = 250;
 const MAX_SHARED = 64;
-/** The deadline for one resource, in ms. The resources of an ended job are read from storage. */
+/** The deadline for one resource, in ms. It allows for reading an ended job's resources from storage. */
 const DEADLINE_MS = 30_000;
 const DEFAULT_TAIL = 64 << 10;
 const MAX_TAIL = 1 << 20;
@@ -99,7 +99,7 @@ export class Api {
       if (error instanceof HttpError) {
         return failure(error.status, error.message);
       }
-      // The message of a TonyError is intended for users. Any other error is a bug, and viewers do not see its message.
+      // A TonyError's message is intended for users. Any other error is a bug, and viewers do not see its message.
       if (error instanceof TonyError) {
         return failure(503, error.message);
       }

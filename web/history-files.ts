@@ -16,7 +16,7 @@ export function historyFileName(kind: 'events' | 'metrics', attempt: number): st
   return `${kind}-${attempt}.jsonl`;
 }
 
-/** Selects the files of one kind from a history's file names, ordered by attempt. */
+/** Selects one kind of file from a history's file names, and orders the result by attempt. */
 export function historyFiles(names: readonly string[], kind: 'events' | 'metrics'): HistoryFile[] {
   return names
     .flatMap((name) => {
@@ -26,7 +26,7 @@ export function historyFiles(names: readonly string[], kind: 'events' | 'metrics
     .sort((a, b) => a.attempt - b.attempt);
 }
 
-/** Parses the lines of an event file. Skips lines that a crash has truncated. */
+/** Parses the lines in an event file. Skips lines that a crash has truncated. */
 export function parseEntries(text: string): HistoryEntry[] {
   return text.split('\n').flatMap((line) => parseEntry(line) ?? []);
 }
@@ -64,7 +64,8 @@ export function parseSamples(text: string): UsageSample[] {
 }
 
 /**
- * Parses a line of metrics and drops unknown fields. Also drops entries with an invalid task name, because such a name can have any length.
+ * Parses a line of metrics and drops unknown fields. Also drops entries with an invalid task name, because such a name can be arbitrarily
+ * long.
  */
 export function parseSample(line: string): UsageSample | null {
   const value = parsed(line);

@@ -11,7 +11,7 @@ import type { JobView } from './job-view.ts';
 import { WebServer } from './server.ts';
 import type { TensorBoardTarget } from './tensorboard-target.ts';
 
-/** The target of a job without TensorBoard. The site then serves the job's own page at the root. */
+/** The target for a job without TensorBoard. The site then serves the job's own page at the root. */
 export const NO_TENSORBOARD: TensorBoardTarget = { status: () => ({ state: 'off', message: '' }), connect: null };
 
 // Serves a job's pages on their own port for tests, and sends requests that well-behaved clients would not send.

@@ -30,8 +30,8 @@ const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, 
 };
 
 /**
- * Serves the pages of one job: TensorBoard at `/` (or the job's page if TensorBoard is unavailable), the job's page at `/tony/`, and JSON
- * at `/tony/api/`. All links are relative, because the public path prefix is unknown.
+ * Serves one job's pages: TensorBoard at `/` (or the job's page if TensorBoard is unavailable), the job's page at `/tony/`, and JSON at
+ * `/tony/api/`. All links are relative, because the public path prefix is unknown.
  */
 export class JobSite {
   readonly #api: Api;

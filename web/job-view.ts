@@ -1,8 +1,8 @@
 import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status/status.ts';
 
 /**
- * The data for a job's pages. The ApplicationMaster provides the data of a running job, and the history provides the data of an ended job.
- * Each method is one resource under `/tony/api/`. Pages poll most resources, so repeated reads must be cheap.
+ * The data for a job's pages. The ApplicationMaster provides the data for a running job, and the history provides the data for a job that
+ * has ended. Each method is one resource under `/tony/api/`. Pages poll most resources, so repeated reads must be cheap.
  */
 export interface JobView {
   /** `GET /tony/api/job`. */
@@ -11,12 +11,12 @@ export interface JobView {
   configuration(): Promise<unknown>;
   /** `GET /tony/api/events?after=N`. */
   events(after: number): Promise<EventPage>;
-  /** `GET /tony/api/usage?after=MS`: the resource usage of the programs since `after`. */
+  /** `GET /tony/api/usage?after=MS`: the programs' resource usage since `after`. */
   usage(after: number): Promise<UsagePage>;
-  /** `GET /tony/api/scalars`: the scalar curves of the summaries. */
+  /** `GET /tony/api/scalars`: the scalar curves in the summaries. */
   scalars(): Promise<ScalarCharts>;
   /**
-   * `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`. `task` is a task of the job, a container ID, or `master` for the
+   * `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`. `task` is one of the job's tasks, a container ID, or `master` for the
    * ApplicationMaster. Resolves to null if the log does not exist.
    */
   log(task: string, file: LogFile, tail: number): Promise<LogTail | null>;
@@ -51,8 +51,7 @@ export interface ScalarRun {
 export interface ScalarSeries {
   readonly tag: string;
   /**
-   * The points of the curve, evenly downsampled to at most 500, including the first and the newest point. All three arrays have the same
-   * length.
+   * The curve's points, evenly downsampled to at most 500, including the first and the newest point. All three arrays have the same length.
    */
   readonly steps: readonly number[];
   /** Seconds since the epoch. */

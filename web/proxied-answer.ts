@@ -23,14 +23,14 @@ const FORWARDED = [
   'vary',
 ];
 
-/** The time in ms without received data after which a response fails. */
+/** A response fails if no data arrives for this time, in ms. */
 const SILENCE_MS = 60_000;
 /** The maximum size in bytes of a page or style sheet to rewrite. */
 const MAX_REWRITTEN = 16 << 20;
 const MAX_CACHED_PAGES = 8;
 const MAX_CACHED_PAGE_BYTES = 1 << 20;
 
-/** Rewrites the HTML and the content security policy of the upstream server's pages. */
+/** Rewrites the HTML and the content security policies of pages from the upstream server. */
 export interface PageChange {
   html(text: string): string;
   policy(policy: string | undefined): string;
@@ -41,8 +41,8 @@ export class Relay {
 
   /**
    * Forwards a response. Destroys it if a connection fails after the headers have been sent.
-   * @param options.path the path of the browser's request. Links in the page are relative to this path.
-   * @param options.upstreamPath the path of the upstream request.
+   * @param options.path the path in the browser's request. Links in the page are relative to this path.
+   * @param options.upstreamPath the path in the upstream request.
    * @throws if either connection fails.
    */
   async pass(
@@ -78,7 +78,7 @@ export class Relay {
         delete headers[name];
       }
     }
-    // Disables browser caching, because the page contains the token of this process.
+    // Disables browser caching, because the page contains this process's token.
     if (whole && type === 'text/html') {
       headers['cache-control'] = 'no-store';
     }
@@ -178,12 +178,12 @@ async function wholeBody(answered: IncomingMessage): Promise<Buffer> {
 }
 
 /**
- * Converts the target of a redirect to a relative URL. Returns null if the target is outside the site.
+ * Converts a redirect's target to a relative URL. Returns null if the target is outside the site.
  * @param root relative path to the site's root.
  */
 export function relativeLocation(location: string, path: string, root: string): string | null {
   try {
-    // Resolving against an arbitrary origin reveals redirects to other hosts.
+    // Resolving against an arbitrary origin detects redirects to other hosts.
     const site = 'http://tensorboard';
     const to = new URL(location, `${site}${path}`);
     return to.origin === site && !to.pathname.startsWith('//') ? `${root || './'}${to.pathname.slice(1)}${to.search}${to.hash}` : null;

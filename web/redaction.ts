@@ -18,7 +18,7 @@ const ASSIGNMENT = /(?<![\w.-])(-[\w.-]*\s+(?!-)|[\w.-]+=)("[^"]*"|'[^']*'|[^\s;
 const HIDDEN = '***';
 
 /**
- * Returns the value with secrets replaced with `***`. A value is secret if the name of its variable or property suggests a secret, or if it
+ * Returns the value with secrets replaced by `***`. A value is secret if the name of its variable or property suggests a secret, or if it
  * has the format of a well-known kind of secret. Passwords in URIs and secrets in commands are replaced as well.
  */
 export function redacted(value: unknown, name = ''): unknown {

@@ -3,7 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 const LONGEST_PAUSE_MS = 60_000;
 
 export interface PassOptions {
-  /** The maximum share of the time (0..1) that passes may take. The pause after a slow pass is longer, up to 60 s. */
+  /**
+   * The maximum fraction of the time (0 to 1) that passes may take. To stay below this fraction, the pause after a slow pass is longer, but
+   * never more than 60 s.
+   */
   readonly share: number;
   readonly signal: AbortSignal;
   /** Returns the current time in ms since an arbitrary origin. */

@@ -23,7 +23,10 @@ export class UpstreamError extends Error {
   }
 }
 
-/** Deadlines in ms for connecting and for the response headers. For some responses, TensorBoard reads many files. */
+/**
+ * Deadlines in ms for connecting and for the response headers. Headers may take long, because TensorBoard reads many files for some
+ * responses.
+ */
 const CONNECT_MS = 5_000;
 const ANSWER_MS = 60_000;
 /** How long idle connections stay open, in ms. */
@@ -64,7 +67,7 @@ export class ReverseProxy {
 
   /**
    * Sends a request and returns the response. The caller must read or destroy the response's body.
-   * @throws UpstreamError, or the reason of `signal`.
+   * @throws UpstreamError, or `signal`'s abort reason.
    */
   async send(request: UpstreamRequest, signal: AbortSignal): Promise<IncomingMessage> {
     if (this.#target.connect === null) {
@@ -116,7 +119,7 @@ export class ReverseProxy {
         clearTimeout(timer);
         resolve(response);
       });
-      // This listener also handles errors after the response headers. The promise then has its result, and the response emits the same
+      // This listener also handles errors after the response headers. By then, the promise has settled, and the response emits the same
       // error.
       outgoing.on('error', (error) => {
         clearTimeout(timer);

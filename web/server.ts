@@ -27,7 +27,7 @@ export interface ServerTls {
  * The maximum size of the request line and headers, in bytes. A ResourceManager forwards up to 64 KiB, and other gateways may add headers.
  */
 const MAX_HEADER_BYTES = 128 << 10;
-/** The deadlines for the request headers and for the complete request, and the idle timeout of a connection, all in ms. */
+/** The deadlines for the request headers and for the complete request, and the idle timeout for connections, all in ms. */
 const HEADERS_MS = 10_000;
 const REQUEST_MS = 60_000;
 const SILENCE_MS = 120_000;
@@ -64,7 +64,7 @@ export class WebServer {
     const expected = new ConnectionLimit({ mostUnproven: mostConnections, most: mostConnections });
     const unexpected = new ConnectionLimit({ mostUnproven: MAX_UNEXPECTED, most: MAX_UNEXPECTED });
     const limitOf = new WeakMap<Socket, ConnectionLimit>();
-    /** The TCP socket of each TLS connection, by peer address. */
+    /** The TCP socket underlying each TLS connection, keyed by peer address. */
     const plainSocketOf = new Map<string, Socket>();
     const listener: RequestListener = (request, response) => {
       const socket = plainSocketOf.get(peerOf(request.socket)) ?? request.socket;

@@ -42,7 +42,7 @@ export class Tunnel {
   }
 
   /**
-   * Returns the nonce of a probe; the script compares it with the nonce that it sent.
+   * Returns a probe's nonce; the script compares it with the nonce that it sent.
    * @throws HttpError when the token is wrong.
    */
   async probed(request: IncomingMessage, query: URLSearchParams): Promise<string> {

@@ -32,7 +32,7 @@ const SENTENCES: Readonly<Record<TensorBoardStatus['state'], string>> = {
   unavailable: 'TensorBoard is not available.',
 };
 
-/** Returns the HTML of the page that is shown at `/` until TensorBoard is ready. */
+/** Returns the HTML for the page shown at `/` until TensorBoard is ready. */
 export function waitingPage({ state, message }: TensorBoardStatus): string {
   const sentence = message === '' ? SENTENCES[state] : `${SENTENCES[state]} ${message}`;
   return `<!doctype html>

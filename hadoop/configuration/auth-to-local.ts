@@ -12,14 +12,14 @@ export interface AuthToLocal {
   readonly rules: string;
   /** `hadoop` rejects results that contain `/` or `@`. `mit` permits them and keeps a principal unchanged if no rule matches. */
   readonly mechanism: 'hadoop' | 'mit';
-  /** The machine's default realm, or null if it is unknown. If it is null, the rule DEFAULT accepts principals of every realm. */
+  /** The machine's default realm, or null if it is unknown. If it is null, the `DEFAULT` rule accepts principals from every realm. */
   readonly defaultRealm: string | null;
 }
 
 type Rule =
   | 'default'
   | {
-      /** Number of components that a principal must have. */
+      /** The rule applies only to principals with this number of components. */
       readonly components: number;
       readonly format: string;
       readonly match: RegExp | null;
@@ -89,8 +89,8 @@ function expand(text: string, values: readonly string[], rule: string): string {
 }
 
 /**
- * Replaces matches as Java does. In Java's replacement text, `$0` is the whole match, and a backslash quotes the next character. Of the
- * digits after `$`, Java uses as many as still form the number of an existing group.
+ * Replaces matches as Java does. In Java's replacement text, `$0` is the whole match, and a backslash quotes the next character. After `$`,
+ * Java reads digits only as long as they form the number of an existing group.
  */
 function substitute(base: string, from: RegExp, to: string): string {
   return base.replace(from, (...found: readonly unknown[]) => {
@@ -142,7 +142,7 @@ function ruleOf([, isDefault, components = '', format = '', match, from, to = ''
 }
 
 /**
- * Matches regular expression syntax that JavaScript does not interpret like Java: `\p{Lower}`, `\Q...\E`, `\A`, `\z`, `[a&&b]` and
+ * Matches regular expression syntax that JavaScript interprets differently from Java: `\p{Lower}`, `\Q...\E`, `\A`, `\z`, `[a&&b]` and
  * possessive quantifiers.
  */
 const JAVA_ONLY = /\\[pPQEAzZGhHR]|&&|[*+?}]\+/;

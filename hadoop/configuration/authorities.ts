@@ -4,7 +4,7 @@ import { readTrustStore } from '../tls/trust-store.ts';
 
 /**
  * The cluster's certificate authorities in PEM format, from the client's truststore. This property is specific to tony-ts. Certificates are
- * public, so job.json can contain it.
+ * public, so the property can appear in job.json.
  */
 export const AUTHORITIES = 'tony.tls.authorities';
 
@@ -20,7 +20,8 @@ export const HDFS_POLICY = 'dfs.http.policy';
 const PASSWORD = 'ssl.client.truststore.password';
 
 /**
- * Reads the truststore named in ssl-client.xml. If the file names no truststore, clients trust the default authorities, as in Hadoop.
+ * Reads the truststore named in ssl-client.xml. If the file does not name a truststore, clients trust the default authorities, as in
+ * Hadoop.
  *
  * If HDFS offers both HTTP and HTTPS, the result also selects the protocol for this client and its jobs: HTTPS if there are authorities to
  * trust, otherwise HTTP. A client never falls back to HTTP when a connection fails, because an attacker who blocks HTTPS connections could
@@ -55,7 +56,7 @@ export async function readAuthorities(
   return { [AUTHORITIES]: additionalAuthorities(pem), ...httpsIfTrusted(configuration, pem) };
 }
 
-/** Returns true if HDFS offers HTTP and HTTPS, and `readAuthorities` has not selected HTTPS. */
+/** Returns true if HDFS offers both HTTP and HTTPS, and `readAuthorities` has not selected HTTPS. */
 export function offersBoth(configuration: Properties): boolean {
   return configuration.get(HDFS_POLICY) === 'HTTP_AND_HTTPS';
 }

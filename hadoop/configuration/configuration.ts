@@ -62,13 +62,13 @@ const FROZEN = [
   /^yarn\.scheduler\.(minimum|maximum)-allocation-/,
 ];
 
-/** Properties of viewfs:// mount tables. Their keys contain file system paths, which may contain a word that SENSITIVE matches. */
+/** viewfs:// mount table properties. Their keys contain file system paths, in which SENSITIVE may match a word. */
 const MOUNTS = /^fs\.viewfs\.mounttable\./;
 
-/** The key provider of encryption zones. The name contains `key`, but the value is a kms:// URI and not a secret. */
+/** The key provider for encryption zones. The property's name contains `key`, but the value is a kms:// URI and not a secret. */
 const KEY_PROVIDER = 'hadoop.security.key.provider.path';
 
-/** Matches the keys of secret properties, which are not copied into job.json even if FROZEN matches them. */
+/** Matches the keys of secret properties. These are never copied into job.json, even if FROZEN matches them. */
 const SENSITIVE = /password|passwd|secret|credential|keytab|private|access[._-]?key|(^|[._-])(token|key)s?([._-]|$)/i;
 
 /** Maximum number of variable substitutions per value, as in Hadoop's own client. */
@@ -85,7 +85,7 @@ export class HadoopConfiguration {
   }
 
   /**
-   * Reads the site files in a HADOOP_CONF_DIR. If the cluster offers HTTPS, also reads the trusted certificate authorities.
+   * Reads the site files in a Hadoop configuration folder. If the cluster offers HTTPS, also reads the trusted certificate authorities.
    * @param authorities returns additional authorities in PEM format
    * @param additional properties to add to those in the files
    * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
@@ -147,7 +147,7 @@ export class HadoopConfiguration {
     throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');
   }
 
-  /** Like `fromEnvironment`, but returns null if the environment names no configuration. */
+  /** Like `fromEnvironment`, but returns null if the environment does not specify a configuration. */
   static async ifConfigured(environment: Environment = process.env): Promise<HadoopConfiguration | null> {
     try {
       return await HadoopConfiguration.fromEnvironment(environment);
@@ -197,15 +197,15 @@ export class HadoopConfiguration {
   }
 
   /**
-   * Returns the properties whose keys start with the prefix. The keys of the result lack the prefix, and variables in the values are
-   * substituted.
+   * Returns the properties whose keys start with the prefix. The keys in the result do not include the prefix, and variables in the values
+   * are substituted.
    */
   withPrefix(prefix: string): ReadonlyMap<string, string> {
     const keys = [...this.#properties.keys()].filter((key) => key.startsWith(prefix));
     return new Map(keys.map((key) => [key.slice(prefix.length), this.get(key) ?? '']));
   }
 
-  /** Returns the properties to store in job.json. They contain no secrets, and their variables are substituted. */
+  /** Returns the properties to store in job.json. Secrets are left out, and variables are substituted. */
   freeze(): Record<string, string> {
     const isFrozen = (key: string): boolean => MOUNTS.test(key) || (FROZEN.some((pattern) => pattern.test(key)) && !SENSITIVE.test(key));
     const keys = [...this.#properties.keys()].filter(isFrozen).sort();
@@ -247,7 +247,7 @@ export class HadoopConfiguration {
     return QOPS.find((qop) => allowed.includes(qop)) ?? 'auth';
   }
 
-  /** The URI of the key provider for encryption zones, or an empty string if the cluster has none. */
+  /** The key provider URI for encryption zones, or an empty string if the cluster has none. */
   get keyProvider(): string {
     return this.get(KEY_PROVIDER) ?? '';
   }
@@ -258,7 +258,7 @@ export class HadoopConfiguration {
     return text === 'viewfs:' ? `viewfs://${this.get('fs.viewfs.mounttable.default.name.key') ?? 'default'}` : text;
   }
 
-  /** Returns the base URLs of the ResourceManager web servers, in the order of the HA list. */
+  /** Returns the base URLs of the ResourceManager web servers, in HA list order. */
   get resourceManagers(): readonly string[] {
     const https = this.get('yarn.http.policy') === 'HTTPS_ONLY';
     const key = https ? 'yarn.resourcemanager.webapp.https.address' : 'yarn.resourcemanager.webapp.address';
@@ -268,7 +268,7 @@ export class HadoopConfiguration {
 
   /**
    * Returns the base URL of YARN's web proxy if it is a separate process, and null otherwise. The proxy runs in the ResourceManager if
-   * yarn.web-proxy.address is not set, or if it is the ResourceManager's own web address.
+   * yarn.web-proxy.address is not set or equals the ResourceManager's own web address.
    */
   get separateWebProxy(): string | null {
     const address = this.get('yarn.web-proxy.address');
@@ -280,18 +280,18 @@ export class HadoopConfiguration {
     return this.resourceManagers.includes(url) ? null : url;
   }
 
-  /** Returns the base URLs of the web proxies, which forward requests to ApplicationMasters. */
+  /** Returns the base URLs of YARN's web proxies, which forward requests to ApplicationMasters. */
   get webProxies(): readonly string[] {
     const separate = this.separateWebProxy;
     return separate === null ? this.resourceManagers : [separate];
   }
 
-  /** Returns the RPC addresses to which ApplicationMasters connect, in the order of the HA list. */
+  /** Returns the RPC addresses to which ApplicationMasters connect, in HA list order. */
   get schedulers(): readonly Endpoint[] {
     return this.#resourceManagerAddresses('yarn.resourcemanager.scheduler.address', 8030);
   }
 
-  /** Returns the RPC addresses to which clients connect, in the order of the HA list. */
+  /** Returns the RPC addresses to which clients connect, in HA list order. */
   get resourceManagerEndpoints(): readonly Endpoint[] {
     return this.#resourceManagerAddresses('yarn.resourcemanager.address', 8032);
   }

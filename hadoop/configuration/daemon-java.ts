@@ -12,7 +12,7 @@ const MAXIMUM_BYTES = 1 << 20;
  */
 const schema = z.object({ beans: z.array(z.object({ VmName: z.string(), VmVersion: z.string() })) });
 
-/** Returns the Java version of a daemon, e.g. `OpenJDK 64-Bit Server VM 11.0.22+7`, or null if the daemon does not report its version. */
+/** Returns a daemon's Java version, e.g. `OpenJDK 64-Bit Server VM 11.0.22+7`, or null if the daemon does not report its version. */
 export async function javaOfDaemon(base: URL, login: Login, trust: ServerTrust): Promise<string | null> {
   const http = new HttpClient({ trust });
   try {

@@ -7,14 +7,14 @@ import type { HadoopConfiguration } from './configuration.ts';
 import { allGateways } from './gateway.ts';
 
 /**
- * The path of a file on the user's machine that contains `USER:PASSWORD` for the gateways. The value comes from `storage.credentials` in
- * the site file and is never copied into job.json.
+ * The path of the credentials file on the user's machine. The file contains `USER:PASSWORD` for the gateways. The path comes from
+ * `storage.credentials` in the site file and is never copied into job.json.
  */
 export const GATEWAY_CREDENTIALS = 'tony.storage.credentials';
 
 /**
- * The kind of the token that carries the credentials to containers. The token's service is the base URL of the gateway. The ResourceManager
- * passes the token on unchanged, because Hadoop has no renewer for this kind.
+ * The kind of token that carries the credentials to containers. The token's service is the gateway's base URL. The ResourceManager passes
+ * the token on unchanged, because Hadoop has no renewer for this kind.
  */
 const KIND = 'TONY_GATEWAY_CREDENTIALS';
 
@@ -62,7 +62,7 @@ export class GatewayLogin implements Login {
 /**
  * Returns the login for a gateway. On the user's machine, the credentials come from the file named in the site file. In containers, they
  * come from HADOOP_TOKEN_FILE_LOCATION.
- * @param gateway the base URL of the gateway
+ * @param gateway the gateway's base URL
  */
 export function gatewayLogin(
   configuration: HadoopConfiguration,

@@ -11,7 +11,7 @@ import { type FileSystemName, isSameFileSystem } from './name-nodes.ts';
 const GATEWAY = 'tony.storage.gateway';
 
 /**
- * Converts `storage.gateway` of a site file to properties.
+ * Converts a site file's `storage.gateway` setting to properties.
  * @param gateway one address, or addresses keyed by nameservice or `host:port`
  */
 export function gatewayProperties(gateway: string | Readonly<Record<string, string>>): Readonly<Record<string, string>> {
@@ -63,10 +63,10 @@ function checked(address: string): string {
 }
 
 /**
- * Resolves the redirect of a file transfer, and returns a URL on the gateway. Knox redirects to another path on the gateway. HttpFS
- * redirects to the same path with `data=true`, but if it runs behind a load balancer, the host or scheme of that URL may be wrong.
+ * Resolves a file transfer's redirect to a URL on the gateway. Knox redirects to another path on the gateway. HttpFS redirects to the same
+ * path with `data=true`, but if it runs behind a load balancer, the host or scheme of that URL may be wrong.
  *
- * @returns null if the redirect leads to another server. In this case, the configured server is a NameNode, or a gateway that exposes
+ * @returns null if the redirect leads to another server. This means that the configured server is a NameNode, or a gateway that exposes
  * DataNodes.
  */
 export function redirectOfGateway(gateway: URL, location: string): URL | null {

@@ -11,7 +11,7 @@ import { type FileSystemName, type HdfsScheme, parseFileSystem, rpcNameOf } from
 /** A parsed URI. */
 export interface HdfsLocation {
   readonly scheme: HdfsScheme | 'viewfs';
-  /** A nameservice, `host:port` or the name of a mount table. Empty for the default file system. */
+  /** A nameservice, a `host:port` address or the name of a mount table. Empty for the default file system. */
   readonly authority: string;
   /** An absolute path without a trailing slash. */
   readonly path: string;
@@ -25,11 +25,11 @@ export interface HdfsPath {
 export interface HdfsPlace {
   /** The path on a real file system. Null for a folder that exists only in a mount table, and for a path outside all mount points. */
   readonly target: HdfsPath | null;
-  /** Identifier of the mount point. Files can be renamed only within one mount point. */
+  /** Identifies the mount point. Files can be renamed only within one mount point. */
   readonly mount: string;
   /** True for a mount point and for the folders above it. */
   readonly isFixed: boolean;
-  /** Names of the direct children of this folder that are mount points or that contain one. */
+  /** The names of this folder's direct children that are mount points or contain one. */
   readonly names: readonly string[];
 }
 
@@ -66,7 +66,7 @@ export function placeOf(configuration: HadoopConfiguration, location: HdfsLocati
   return { target, mount: `viewfs://${authority}${found.mount ?? ' fallback'}`, isFixed: found.isFixed, names: found.names };
 }
 
-/** Returns the URI of the folder on the default file system that contains the users' home folders, such as `/user`. */
+/** Returns the URI of the folder that contains the users' home folders on the default file system, such as `/user`. */
 export function homesOf(configuration: HadoopConfiguration): string {
   const { defaultFs } = configuration;
   const [, table] = /^viewfs:\/\/([^/]+)/i.exec(defaultFs) ?? [];
@@ -82,8 +82,8 @@ export function homeFileSystem(configuration: HadoopConfiguration): FileSystemNa
 }
 
 /**
- * Resolves mount tables in a URI, because Hadoop's daemons may not have them. The result contains the RPC address of a NameNode if the
- * configuration names one. URIs of other schemes are returned unchanged.
+ * Resolves mount tables in a URI, because Hadoop's daemons may be configured without them. The result contains the RPC address of a
+ * NameNode if the configuration names one. URIs with other schemes are returned unchanged.
  */
 export function daemonUri(configuration: HadoopConfiguration, uri: string): string {
   const location = locationOf(uri);
@@ -120,8 +120,8 @@ export function locationOf(uri: string): HdfsLocation | null {
 }
 
 /**
- * Adds the authority and scheme of the default file system to a location without an authority. `hdfs:///path` is therefore a path on the
- * default file system, even if that file system has another scheme.
+ * Adds the default file system's authority and scheme to a location without an authority. `hdfs:///path` is therefore a path on the default
+ * file system, even if that file system uses another scheme.
  */
 function withAuthority(configuration: HadoopConfiguration, location: HdfsLocation): HdfsLocation {
   if (location.authority !== '') {

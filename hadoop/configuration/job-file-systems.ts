@@ -23,7 +23,7 @@ function webFileSystem({ protocol, hostname, port }: URL): string {
   return protocol === 'https:' ? `swebhdfs://${hostname}:${port || 443}` : `webhdfs://${hostname}:${port || 80}`;
 }
 
-/** Ignores text that looks like a URI but names no known file system. Commands and variables may contain any text. */
+/** Ignores text that looks like a URI but does not name a known file system. Commands and variables may contain any text. */
 function namedFileSystems(configuration: HadoopConfiguration, uri: string): readonly string[] {
   try {
     return fileSystemUrisOf(configuration, uri);

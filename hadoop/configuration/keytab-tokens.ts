@@ -18,14 +18,13 @@ export interface IssuedTokens {
   readonly endsAt: number;
 }
 
-/** Obtains delegation tokens with a keytab, for a process that has no ticket. */
+/** Obtains delegation tokens with a keytab, for a process without a Kerberos ticket. */
 export class KeytabTokens {
   readonly #login: TicketLogin;
 
-  /** @param user short name of the principal on the cluster */
+  /** @param user the principal's short name on the cluster */
   constructor(keytab: Keytab, configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env) {
-    // Tokens are renewed by the principal itself, because the ResourceManager renews only the tokens that the client submitted with the
-    // job.
+    // The principal itself renews the tokens, because the ResourceManager renews only the tokens that the client submitted with the job.
     this.#login = new TicketLogin(user, servicesOf(configuration, keytab.principal), ticketSource(keytab, environment));
   }
 
@@ -40,13 +39,13 @@ export class KeytabTokens {
   }
 }
 
-/** Requests a token and then renews it, because only the response to a renewal contains the expiry. */
+/** Requests a token and then renews it, because only a renewal response contains the expiry. */
 async function issue(source: TokenSource): Promise<{ readonly token: Token; readonly endsAt: number }> {
   const token = await source.fetch();
   return { token, endsAt: await source.renew(token) };
 }
 
-/** Returns environment variables with which `findTicket` uses the keytab and a separate ticket cache. */
+/** Returns environment variables that make `findTicket` use the keytab and a separate ticket cache. */
 export function ticketSource({ principal, file, cacheFolder }: Keytab, environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...environment, TONY_PRINCIPAL: principal, TONY_KEYTAB: file, XDG_CACHE_HOME: cacheFolder };
 }

@@ -42,7 +42,7 @@ export function containerLogin(resourceManager: string, user: string, environmen
   return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', [resourceManager], user);
 }
 
-/** The identity of an RPC client: a token, or a user name if the cluster does not use Kerberos. */
+/** An RPC client's identity: a token, or a user name if the cluster does not use Kerberos. */
 export type RpcCaller = { readonly user: string } | { readonly token: Token; readonly minimumQop: Qop };
 
 /**
@@ -55,7 +55,7 @@ export async function rpcCallerOf(configuration: HadoopConfiguration, user: stri
 }
 
 /**
- * Returns the short name of the current user on the cluster.
+ * Returns the current user's short name on the cluster.
  * @throws TonyError KERBEROS_*, CREDENTIALS_INVALID, HADOOP_CONF_INVALID
  */
 export async function clusterUser(configuration: HadoopConfiguration, environment: NodeJS.ProcessEnv = process.env): Promise<string> {
@@ -67,7 +67,7 @@ export async function clusterUser(configuration: HadoopConfiguration, environmen
 }
 
 /**
- * Returns the short name of a principal on the cluster.
+ * Returns a principal's short name on the cluster.
  *
  * @throws TonyError KERBEROS_REALM, HADOOP_CONF_INVALID
  */

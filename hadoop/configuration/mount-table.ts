@@ -15,7 +15,7 @@ export interface MountTable {
   readonly name: string;
   /** The folder that contains the users' home folders. */
   readonly homes: string;
-  /** Target URIs without trailing slashes, keyed by path. The key of the root is an empty string. */
+  /** Target URIs without trailing slashes, keyed by path. The root's key is an empty string. */
   readonly links: ReadonlyMap<string, string>;
   readonly fallback: string | null;
   /** Paths of nfly links, which replicate files to several file systems. */
@@ -23,23 +23,23 @@ export interface MountTable {
 }
 
 export interface Mounted {
-  /** The URI to which the path leads, or null for a folder that exists only in the mount table. */
+  /** The URI to which the path resolves, or null for a folder that exists only in the mount table. */
   readonly target: string | null;
   /**
-   * The path of the mount point that contains the path. Null if only the fallback applies, and for a folder that exists only in the mount
-   * table.
+   * The path of the mount point that contains the path. Null for a path to which only the fallback applies, and for a folder that exists
+   * only in the mount table.
    */
   readonly mount: string | null;
   /** True for a mount point and for the folders above it, which cannot be renamed or removed. */
   readonly isFixed: boolean;
-  /** Names of the direct children of this folder that are mount points or that contain one. */
+  /** The names of this folder's direct children that are mount points or contain one. */
   readonly names: readonly string[];
 }
 
 /**
  * Reads a mount table.
  *
- * @param properties the table's properties, keyed by the part of the key after the table's name
+ * @param properties the table's properties. Their keys contain only the part after the table's name.
  * @throws TonyError HADOOP_CONF_INVALID
  */
 export function mountTable(name: string, properties: ReadonlyMap<string, string>): MountTable {

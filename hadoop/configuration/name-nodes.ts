@@ -26,8 +26,8 @@ const HTTP_PORT = 9870;
 const HTTPS_PORT = 9871;
 
 /**
- * Parses the URI of a file system, such as `hdfs://ns1` or `webhdfs://nn:9870`. Returns null for other URIs, and for URIs with a path other
- * than `/`.
+ * Parses a file system URI, such as `hdfs://ns1` or `webhdfs://nn:9870`. Returns null for other URIs, and for URIs with a path other than
+ * `/`.
  */
 export function parseFileSystem(uri: string): FileSystemName | null {
   const [, scheme, authority = ''] = /^(hdfs|webhdfs|swebhdfs):\/\/([^/]+)\/*$/i.exec(uri) ?? [];
@@ -38,7 +38,7 @@ export function fileSystemUri({ scheme, authority }: FileSystemName): string {
   return `${scheme}://${authority}`;
 }
 
-/** Returns the base URLs of the web servers of a file system's NameNodes. */
+/** Returns the base URLs of the NameNode web servers for a file system. */
 export function nameNodesOf(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): readonly string[] {
   const isHttps = scheme === 'hdfs' ? configuration.get('dfs.http.policy') === 'HTTPS_ONLY' : scheme === 'swebhdfs';
   const { suffixes } = membersOf(configuration, { scheme, authority });
@@ -52,8 +52,8 @@ export function nameNodesOf(configuration: HadoopConfiguration, { scheme, author
 }
 
 /**
- * Returns the RPC addresses of a file system's NameNodes. Returns an empty list for a webhdfs:// or swebhdfs:// address that belongs to no
- * NameNode in the configuration.
+ * Returns the RPC addresses of a file system's NameNodes. Returns an empty list for a webhdfs:// or swebhdfs:// address that does not
+ * belong to any NameNode in the configuration.
  *
  * @throws TonyError HADOOP_CONF_INVALID
  */
@@ -73,9 +73,9 @@ export function nameNodeEndpointsOf(configuration: HadoopConfiguration, { scheme
 }
 
 /**
- * Returns the name that Hadoop's daemons use for the file system in RPC calls. The name is the nameservice if there is one, and the RPC
- * address for a webhdfs:// or swebhdfs:// address of a single NameNode. Returns the file system unchanged if the configuration contains
- * neither.
+ * Returns the name that Hadoop's daemons use for the file system in RPC calls. The name is the nameservice if there is one. For a
+ * webhdfs:// or swebhdfs:// address of a single NameNode, it is that NameNode's RPC address. Returns the file system unchanged if the
+ * configuration contains neither.
  */
 export function rpcNameOf(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): FileSystemName {
   const { service, suffixes } = membersOf(configuration, { scheme, authority });
@@ -104,8 +104,8 @@ export function isSameFileSystem(configuration: HadoopConfiguration, one: FileSy
 }
 
 /**
- * Explains why the servers of a file system may be unknown: its authority has no port, and is not a configured nameservice. Returns null
- * for any other authority.
+ * Explains why a file system's servers may be unknown: its authority has no port, and is not a configured nameservice. Returns null for any
+ * other authority.
  */
 export function unknownNameservice(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): string | null {
   if (/:\d+$/.test(authority) || membersOf(configuration, { scheme, authority }).suffixes.length > 0) {
@@ -117,7 +117,7 @@ export function unknownNameservice(configuration: HadoopConfiguration, { scheme,
 }
 
 /**
- * Returns the services of the delegation tokens for the NameNode at a web address such as `http://nn1:9870`. A service is
+ * Returns the service names in the delegation tokens for the NameNode at a web address such as `http://nn1:9870`. A service name is
  * `ha-hdfs:NAMESERVICE` or the RPC address `host:port`.
  */
 export function tokenServicesAt(configuration: HadoopConfiguration, origin: string): readonly string[] {
@@ -132,8 +132,8 @@ export function tokenServicesAt(configuration: HadoopConfiguration, origin: stri
 }
 
 /**
- * Returns the nameservice of an authority, and the suffixes of the properties that configure its NameNodes. Returns no suffixes for an
- * unknown address.
+ * Returns the nameservice to which an authority belongs, and the suffixes of the properties that configure the authority's NameNodes. For
+ * an unknown address, the list of suffixes is empty.
  */
 function membersOf(
   configuration: HadoopConfiguration,
@@ -172,7 +172,7 @@ function isAt(configuration: HadoopConfiguration, suffix: string, scheme: HdfsSc
   return sameAddress(address.host === '0.0.0.0' ? { ...address, host: hostOfMember(configuration, suffix, wanted.host) } : address, wanted);
 }
 
-/** Returns the host of a NameNode from its RPC address, because its web address may be 0.0.0.0. */
+/** Returns a NameNode's host. The host comes from the RPC address, because the web address may be 0.0.0.0. */
 function hostOfMember(configuration: HadoopConfiguration, suffix: string, otherwise: string): string {
   const key = `dfs.namenode.rpc-address${suffix}`;
   const rpc = configuration.get(key) ?? (suffix === '' ? defaultAuthority(configuration) : undefined);
@@ -200,7 +200,7 @@ function webPort(isHttps: boolean): number {
   return isHttps ? HTTPS_PORT : HTTP_PORT;
 }
 
-/** Returns the port of an authority without an explicit port. */
+/** Returns the port to use if an authority does not contain one. */
 export function defaultPort(scheme: HdfsScheme): number {
   return scheme === 'hdfs' ? RPC_PORT : webPort(scheme === 'swebhdfs');
 }

@@ -5,7 +5,7 @@ import { HadoopConfiguration } from './configuration.ts';
 import { nameNodesOf } from './name-nodes.ts';
 import { propertiesOfDaemon, UnexpectedStatus, withoutDefaults } from './remote-configuration.ts';
 
-/** The address of a NodeManager's web server, from NM_HOST and NM_HTTP_PORT in a container's environment. */
+/** The NodeManager web server's address, from NM_HOST and NM_HTTP_PORT in a container's environment. */
 export interface NodeAddress {
   readonly host: string;
   readonly port: number;
@@ -16,12 +16,12 @@ const NAME_NODES = /^dfs\./;
 const RESOURCE_MANAGERS = /^yarn\.resourcemanager\.(hostname|webapp|ha)\b/;
 
 /**
- * Reads the configuration of the NodeManager on this host, which users of the cluster cannot change. If it lacks the web addresses of
- * NameNodes or ResourceManagers, they come from `otherwise`. For security, only addresses on hosts that the NodeManager's configuration
- * names are accepted.
+ * Reads the configuration of the NodeManager on this host, which cluster users cannot change. If it lacks the web addresses of NameNodes or
+ * ResourceManagers, they come from `otherwise`. For security, an address is accepted only if the NodeManager's configuration names its
+ * host.
  * @param onRefused called if the NodeManager requires a login; returns a configuration from another trusted source
  * @returns null if the NodeManager does not publish its configuration or does not respond in time
- * @throws any error of `onRefused`
+ * @throws any error from `onRefused`
  */
 export async function configurationOfNode(
   { host, port }: NodeAddress,
@@ -110,9 +110,7 @@ function missingResourceManagers(own: Properties, otherwise: Properties): Proper
   return { ...Object.fromEntries(onThatHost), 'yarn.resourcemanager.hostname': hostOf(registersAt) };
 }
 
-/**
- * Returns an empty list if `otherwise` contains invalid settings, so that they do not prevent the use of the NodeManager's configuration.
- */
+/** Returns an empty list if `otherwise` contains invalid settings, so that the NodeManager's configuration can still be used. */
 function addressesOf(find: () => readonly string[]): readonly string[] {
   try {
     return find();
@@ -145,6 +143,6 @@ async function ownProperties(authority: string, timeoutMs: number): Promise<Reco
     }
     return propertiesOfDaemon(new URL(`https://${authority}`), { timeoutMs, anyCertificate: true });
   });
-  // Omit default values, because the NodeManager's version of Hadoop may have other defaults than `HadoopConfiguration`.
+  // Omit default values, because the NodeManager's Hadoop version may have different defaults from those in `HadoopConfiguration`.
   return withoutDefaults(all);
 }

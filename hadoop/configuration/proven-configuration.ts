@@ -25,8 +25,8 @@ export interface ProvenOptions {
  * requires a login to read its configuration.
  *
  * The ResourceManager's address comes from job.json, which the user may have edited. The server at this address must therefore prove over
- * Hadoop RPC that it knows the password of the attempt's token. Only the ResourceManager knows this password. After this proof, the
- * function reads the configuration from the web server on the same host.
+ * Hadoop RPC that it knows the attempt token's password. Only the ResourceManager knows this password. After this proof, the function reads
+ * the configuration from the web server on the same host.
  * @throws TonyError RM_UNREACHABLE if no ResourceManager proves its identity and returns its configuration
  */
 export async function provenConfiguration({ own, otherwise, token, login, timeoutMs }: ProvenOptions): Promise<HadoopConfiguration> {
@@ -56,7 +56,10 @@ export async function provenConfiguration({ own, otherwise, token, login, timeou
   );
 }
 
-/** Returns the address of the web server on this host, preferring the one at the same position in the HA list. */
+/**
+ * Returns the address of the ResourceManager web server on the given host. If there are several, prefers the one at the same position in
+ * the HA list.
+ */
 function webServerOf(index: number, host: string, { resourceManagers }: HadoopConfiguration): string {
   const onHost = (address: string | undefined): boolean =>
     address !== undefined && new URL(address).hostname.toLowerCase() === host.toLowerCase();

@@ -8,8 +8,8 @@ interface Answer {
 
 /**
  * Returns the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`), or all queues if ACLs are disabled.
- * Names are full paths, or only the last path component on older Hadoop versions. Uses RPC because YARN's REST API returns ACLs only to
- * administrators.
+ * Queue names are full paths, or only the last path component on older Hadoop versions. Uses RPC because YARN's REST API returns ACLs only
+ * to administrators.
  * @throws TonyError RM_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
  */
 export async function queuesForSubmission(configuration: HadoopConfiguration, caller: string): Promise<readonly string[]> {

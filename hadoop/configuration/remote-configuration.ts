@@ -11,7 +11,7 @@ const TIMEOUT_MS = 10_000;
 const MAXIMUM_BYTES = 16 * 1024 * 1024;
 const ANONYMOUS = new SimpleLogin(null);
 
-/** A daemon's configuration in the JSON format of org.apache.hadoop.conf.Configuration.dumpConfiguration. */
+/** A daemon's configuration in the JSON format that org.apache.hadoop.conf.Configuration.dumpConfiguration writes. */
 const REPORTED = z.object({
   properties: z.array(z.object({ key: z.string(), value: z.string().nullish(), isFinal: z.boolean(), resource: z.string().nullish() })),
 });
@@ -53,7 +53,7 @@ export function withoutDefaults(properties: readonly XmlProperty[]): Record<stri
 
 /**
  * Reads a daemon's effective configuration, including default values, from its web server. Throws if the request fails. Prefers JSON,
- * because XML with a daemon's 1,500 properties takes about 35 ms to write and 35 ms to parse.
+ * because an XML response with a daemon's roughly 1,500 properties takes about 35 ms to write and 35 ms to parse.
  */
 export async function propertiesOfDaemon(
   base: URL,
@@ -131,7 +131,7 @@ function baseUrl(address: string): URL {
       hint: 'Use the web address of a ResourceManager, e.g. http://rm:8088.',
     });
   }
-  // If the address has no port, use Hadoop's default port. `URL` also omits port 80 of http and port 443 of https.
+  // If the address has no port, use Hadoop's default port. `URL` also omits an explicit port 80 for http or 443 for https.
   if (url.port === '') {
     return new URL(`${url.protocol}//${url.hostname}:${url.protocol === 'https:' ? 8090 : 8088}`);
   }

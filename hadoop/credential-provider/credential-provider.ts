@@ -13,7 +13,7 @@ import { type CredentialStore, readCredentialStore } from './credential-store.ts
 /** The property that lists the credential stores for all Hadoop programs. */
 export const CREDENTIAL_PROVIDERS = 'hadoop.security.credential.provider.path';
 const PASSWORD_FILE = 'hadoop.security.credstore.java-keystore-provider.password-file';
-/** Hadoop's password for stores if no password is configured. */
+/** The password that Hadoop uses for stores if none is configured. */
 const DEFAULT_PASSWORD = 'none';
 const LOCAL_STORE = /^(?:local)?jceks:\/\/file@?(\/.+)$/i;
 const HDFS_STORE = /^jceks:\/\/(hdfs|webhdfs|swebhdfs|viewfs)(?:@([^/]*))?(\/.+)$/i;
@@ -102,7 +102,7 @@ function storesOf(properties: Properties, keys: readonly string[]): readonly str
   );
 }
 
-/** Returns the password of the stores. The password comes from the environment or from the file that PASSWORD_FILE names. */
+/** Returns the password for the stores. The password comes from the environment or from the file that PASSWORD_FILE names. */
 async function passwordOfStores({ properties, environment }: CredentialSearch): Promise<string> {
   const { HADOOP_CREDSTORE_PASSWORD: given, HADOOP_CONF_DIR: folder, HADOOP_HOME: home } = environment;
   const file = properties.get(PASSWORD_FILE);

@@ -16,11 +16,11 @@ import { type JavaObject, readJavaObject } from './java-serialization.ts';
 const MAGIC = 0xcececece;
 const [PRIVATE_KEY, TRUSTED_CERTIFICATE, SECRET_KEY] = [1, 2, 3];
 const ALGORITHM = 'PBEWithMD5AndTripleDES';
-/** Limit for iterations, to reject crafted files. Java uses 200,000. */
+/** The maximum iteration count, which protects against crafted files. Java uses 200,000. */
 const MAXIMUM_ITERATIONS = 5_000_000;
 const SALT_BYTES = 8;
 
-/** The credentials of a store, keyed by alias. Each function decrypts one credential. */
+/** A store's credentials, keyed by alias. Each value is a function that decrypts one credential. */
 export type CredentialStore = ReadonlyMap<string, () => string>;
 
 /**

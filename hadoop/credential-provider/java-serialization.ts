@@ -16,7 +16,7 @@ import type { BigEndianReader } from '../tls/big-endian-reader.ts';
 const MAGIC = 0xaced0005;
 const [NULL, REFERENCE, CLASS, OBJECT, STRING, ARRAY, END] = [0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x78];
 const FIRST_HANDLE = 0x7e0000;
-/** The flags of a class that does not customise its serialization. */
+/** The flags for a class that does not customise its serialization. */
 const SERIALIZABLE = 0x02;
 const PRIMITIVE_BYTES: Readonly<Record<string, number>> = { B: 1, C: 2, D: 8, F: 4, I: 4, J: 8, S: 2, Z: 1 };
 const MAXIMUM_DEPTH = 16;
@@ -36,7 +36,7 @@ interface JavaClass {
 
 /**
  * Reads a serialized object without the values of its primitive fields.
- * @throws RangeError for a damaged stream, and for content that never occurs in key stores
+ * @throws RangeError for a damaged stream, and for content that key stores never contain
  */
 export function readJavaObject(from: BigEndianReader): JavaObject {
   if (from.u32() !== MAGIC) {

@@ -9,7 +9,7 @@ export interface OpenedPlace extends Omit<HdfsPlace, 'target'> {
   readonly target: { readonly fileSystem: WebHdfs; readonly path: string } | null;
 }
 
-/** The clients for the file systems of a configuration. Each client is created on first use. */
+/** The clients for the file systems in a configuration. Each client is created on first use. */
 export class FileSystems {
   readonly #configuration: HadoopConfiguration;
   readonly #user: string;

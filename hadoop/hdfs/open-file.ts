@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import { ResumingReader } from '../http/resuming-reader.ts';
 import { type FileStatus, isSameFile } from './web-hdfs-answers.ts';
 
-/** A range in bytes. By default, the range is the whole file. */
+/** A byte range, which defaults to the whole file. */
 export interface FileRange {
   readonly offset?: number;
   readonly length?: number;
@@ -12,7 +12,7 @@ export interface FileRange {
 
 /** The requests that `openFile` sends. */
 export interface FileRequests {
-  /** Returns the status of the file and the path that currently holds its content, or null if the file does not exist. */
+  /** Returns the file's status and the path at which its content is currently stored, or null if the file does not exist. */
   readonly find: () => Promise<{ readonly status: FileStatus; readonly path: string } | null>;
   readonly status: (path: string) => Promise<FileStatus | null>;
   /** Requests `length` bytes, or the rest of the file if there is no length. */
@@ -84,7 +84,7 @@ async function versionOf(path: string, range: FileRange, { find }: FileRequests)
   return { ...found, offset, length };
 }
 
-/** Requests the rest of a version. Returns null if the length of the response shows that the file was replaced. */
+/** Requests the rest of a file version. Returns null if the response length shows that the file was replaced. */
 async function openVersion(
   { path, status, offset, length }: Version,
   at: number,
@@ -92,7 +92,7 @@ async function openVersion(
   requests: FileRequests,
 ): Promise<{ readonly response: IncomingMessage; readonly remaining: number } | null> {
   const remaining = offset + length - at;
-  // Request the file to its end where possible: the length of the response then shows whether the file has changed.
+  // Request everything up to the end of the file where possible. The response length then shows whether the file has changed.
   const toEnd = offset + length === status.length;
   const response = await requests.open(path, toEnd ? { offset: at } : { offset: at, length: remaining }, isHeldByUs);
   const promised = response.headers['content-length'];

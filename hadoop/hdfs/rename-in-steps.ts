@@ -17,7 +17,9 @@ const KEPT = /^\.(.+)\.0{16}\.writing$/;
 /** Maximum number of attempts. An attempt fails only if another writer replaces the file at the same time. */
 const ATTEMPTS = 5;
 
-/** Returns the temporary path of the old file during a replacement. Listings omit this path, like all temporary files. */
+/**
+ * Returns the temporary path to which the old file is moved while it is being replaced. Listings omit this path, like all temporary files.
+ */
 export function keptPath(path: string): string {
   const cut = path.lastIndexOf('/') + 1;
   return `${path.slice(0, cut)}.${path.slice(cut)}.${'0'.repeat(16)}.writing`;
@@ -44,7 +46,7 @@ export interface SimpleFileSystem {
 export interface SimpleRename {
   readonly from: string;
   readonly to: string;
-  /** The status of the source before the rename. */
+  /** The source's status before the rename. */
   readonly before: FileStatus;
   readonly overwrite: boolean;
 }
@@ -93,7 +95,7 @@ async function replace(files: SimpleFileSystem, from: string, to: string): Promi
     return false;
   }
   const isDone = await files.rename(from, to);
-  // The old file is obsolete even if the rename failed, because another writer was then faster.
+  // Even if the rename failed, the old file is obsolete, because another writer has already replaced it.
   await files.remove(kept);
   return isDone;
 }

@@ -35,7 +35,7 @@ export function notWebHdfs(what: string): TonyError {
   });
 }
 
-/** @param doubt the reason why the addresses of the servers may be wrong, or null if they are certain */
+/** @param doubt the reason why the server addresses may be wrong, or null if they are certainly correct */
 export function unreachable(what: string, reason: string, doubt: string | null = null): TonyError {
   const message = `${what}: no NameNode or DataNode served the request. Last response from ${reason}`;
   return doubt === null
@@ -44,8 +44,8 @@ export function unreachable(what: string, reason: string, doubt: string | null =
 }
 
 /**
- * Returns the error for a gateway that redirects clients to another server. The message omits the query of the location, because the query
- * may contain a token.
+ * Returns the error for a gateway that redirects clients to another server. The message omits the location's query string, because it may
+ * contain a token.
  */
 export function leavesGateway({ origin }: URL, location: string): TonyError {
   const target = URL.canParse(location) ? new URL(location).origin : 'another server';

@@ -12,7 +12,7 @@ import { jsonOf, leavesGateway, notWebHdfs, refusal, unreachable } from './web-h
 export interface WebHdfsOptions {
   /** Maximum time in ms to find an active NameNode. */
   readonly maxWaitMs?: number;
-  /** Maximum time in ms to find an active NameNode while none has responded yet. Defaults to `maxWaitMs`. */
+  /** Maximum time in ms to wait for the first response from any NameNode. Defaults to `maxWaitMs`. */
   readonly maxFirstWaitMs?: number;
   /** Time in ms after which a connection without traffic is closed. */
   readonly idleTimeoutMs?: number;
@@ -20,19 +20,19 @@ export interface WebHdfsOptions {
 
 /** How to reach a file system's servers, and how to authenticate to them. */
 export interface WebHdfsServers {
-  /** Base URLs of the NameNodes' web servers, or of the gateway. */
+  /** Base URLs of the NameNode web servers, or the gateway's base URL. */
   readonly addresses: readonly string[];
   readonly login: Login;
   readonly trust?: ServerTrust;
   /** True for HttpFS and Knox. All requests then go to the gateway, including those that transfer file content. */
   readonly isGateway?: boolean;
-  /** The reason why the addresses may be wrong, or null if they are certain. */
+  /** The reason why the addresses may be wrong, or null if they are certainly correct. */
   readonly doubt?: string | null;
 }
 
 const MAX_WAIT_MS = 15_000;
 const IDLE_TIMEOUT_MS = 60_000;
-/** Maximum size of a response. A listing of about 300,000 files fits. */
+/** Maximum size of a response, which is enough to list about 300,000 files. */
 const MAXIMUM_ANSWER_BYTES = 96 * 1024 * 1024;
 const MAXIMUM_ERROR_BYTES = 256 * 1024;
 
@@ -68,7 +68,7 @@ interface TransferUrl {
  * DataNode, either as a redirect with status 307 or, with `noredirect=true`, as `{"Location": ...}` with status 200.
  *
  * Gateways differ: HttpFS sends file content without a redirect, and redirects uploads to itself with `data=true`. Knox redirects both
- * downloads and uploads to itself, but does not rewrite the JSON of `noredirect=true`.
+ * downloads and uploads to itself, but does not rewrite the JSON that `noredirect=true` returns.
  */
 export class WebHdfsTransport {
   readonly #round: AddressRound;
@@ -88,8 +88,8 @@ export class WebHdfsTransport {
   }
 
   /**
-   * Runs an operation on the NameNode. In the result, `mayHaveHappened` is true if the response to an earlier attempt was lost, because the
-   * NameNode may already have executed the operation then.
+   * Runs an operation on the NameNode. In the result, `mayHaveHappened` is true if the response to an earlier attempt was lost. In that
+   * case, the NameNode may already have executed the operation.
    */
   async call(
     method: 'GET' | 'PUT' | 'DELETE',
@@ -227,10 +227,7 @@ export class WebHdfsTransport {
     return { url, needsIdentity: true };
   }
 
-  /**
-   * Sends the request of a transfer. After HTTP 401, only a download is repeated, because the source of an upload may be readable only
-   * once.
-   */
+  /** Sends a transfer's request. After HTTP 401, repeats only downloads, because an upload's source may be readable only once. */
   async #sendContent<T>(
     method: 'GET' | 'PUT',
     { url, needsIdentity }: TransferUrl,
@@ -261,7 +258,7 @@ export class WebHdfsTransport {
         return { result };
       }
       refused = { status, text: (await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8') };
-      // The server may have rejected an upload without reading all data.
+      // The server may have rejected an upload before reading all the data.
       response.destroy();
     } catch (error) {
       if (error instanceof TonyError || !isConnectionFailure(error)) {
@@ -280,7 +277,7 @@ export class WebHdfsTransport {
   }
 }
 
-/** Discards the body of a redirect, so that the connection can be reused. Returns the redirect's location. */
+/** Discards a redirect's body, so that the connection can be reused. Returns the redirect's location. */
 function drained(response: IncomingMessage): string | undefined {
   response.resume();
   return response.headers.location;
@@ -292,7 +289,7 @@ function webHdfsUrl(address: string, path: string, operation: string, parameters
   return url;
 }
 
-/** Returns true for errors of sockets and of the HTTP parser. Unlike programming errors, they have a code. */
+/** Returns true for socket errors and HTTP parser errors. Unlike programming errors, they have a code. */
 function isConnectionFailure(error: unknown): boolean {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).code === 'string' && !(error instanceof TypeError);
 }

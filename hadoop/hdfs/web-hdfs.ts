@@ -37,7 +37,7 @@ export interface CreateOptions {
   readonly overwrite: boolean;
   readonly makeParents?: boolean | undefined;
   readonly permission: number;
-  /** Length of the content in bytes, if it is known. */
+  /** Content length in bytes, if known. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
@@ -183,7 +183,7 @@ export class WebHdfs {
           throw interrupted;
         });
       } finally {
-        // If the removal also fails, report only the error of the write.
+        // If the removal also fails, report only the write error.
         await this.remove(beside).catch(() => false);
       }
       throw interrupted;
@@ -294,8 +294,8 @@ export class WebHdfs {
   }
 
   /**
-   * Returns how much a folder can still take: bytes of its space quota, entries of its name quota, and free bytes of the file system. A
-   * value is null if there is no quota or the NameNode does not report it.
+   * Returns how much room is left for a folder: the bytes left in its space quota, the entries left in its name quota, and the free bytes
+   * in the file system. A value is null if there is no quota or the NameNode does not report it.
    */
   async room(
     path: string,
@@ -320,8 +320,8 @@ export class WebHdfs {
   }
 
   /**
-   * Returns a path's status and the path that currently holds its content. The two paths differ only while a file on HttpFS is being
-   * replaced.
+   * Returns a path's status and the path at which its content is currently stored. The two paths differ only while a file on HttpFS is
+   * being replaced.
    */
   async #find(path: string): Promise<{ readonly status: FileStatus; readonly path: string } | null> {
     const places = this.#hasAllOptions || path === '/' ? [path] : [path, keptPath(path), path];

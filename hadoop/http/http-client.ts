@@ -8,19 +8,19 @@ export interface HttpRequest {
   readonly method: string;
   readonly url: URL;
   readonly headers?: OutgoingHttpHeaders;
-  /** Maximum time in ms without any data in either direction. The total duration of a request is unlimited. */
+  /** Maximum time in ms without any data in either direction. A request's total duration is unlimited. */
   readonly idleTimeoutMs: number;
-  /** Returns true while the transfer waits for this process. The idle timeout does not apply during this time. */
+  /** Returns true while the transfer is waiting for this process. The idle timeout does not apply during this time. */
   readonly isHeldByUs?: () => boolean;
 }
 
-/** Connection timeout in ms. It detects hosts that are switched off, which send no response. */
+/** Connection timeout in ms. It detects hosts that do not respond because they are switched off. */
 const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_SOCKETS_PER_HOST = 32;
 
 /**
  * An HTTP client with keep-alive connections and idle timeouts. The client ignores proxy settings in the environment, because a cluster's
- * daemons are in the local network. It uses only Node's built-in modules, to save memory in executors.
+ * daemons are on the local network. It uses only Node's built-in modules, to save memory in executors.
  */
 export class HttpClient {
   readonly #http = new HttpAgent({ keepAlive: true, maxSockets: MAX_SOCKETS_PER_HOST });
@@ -30,8 +30,8 @@ export class HttpClient {
 
   /**
    * @param options.trust defaults to Node's certificate authorities
-   * @param options.anyCertificate disables the verification of certificates; only for servers that the address alone identifies, such as a
-   * server on this host
+   * @param options.anyCertificate disables certificate verification; use it only for servers that are identified by their address alone,
+   * such as a server on this host
    */
   constructor(options: { readonly trust?: ServerTrust; readonly anyCertificate?: boolean } = {}) {
     this.#trust = options.trust ?? DEFAULT_TRUST;
@@ -81,7 +81,7 @@ export interface HttpAnswer {
 export function headOf(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);
-    // Keep this listener after the first error, because Node.js throws an `error` event without a listener.
+    // Keep this listener after the first error, because Node.js throws the error if an `error` event has no listener.
     sent.on('error', (error) => reject(tlsFailure(error, new URL(`${sent.protocol}//${sent.getHeader('host')}`)) ?? error));
   });
 }

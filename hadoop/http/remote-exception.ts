@@ -8,7 +8,7 @@ export interface RemoteException {
   readonly message: string;
 }
 
-/** Parses an error response. Returns null if the text contains no RemoteException. */
+/** Parses an error response. Returns null if the text does not contain a RemoteException. */
 export function parseRemoteException(text: string): RemoteException | null {
   let answer: unknown;
   try {

@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 
 /**
  * Opens the file at `offset`. Returns the response, and the number of bytes from there to the end of the range. `isHeldByUs` returns true
- * while the transfer waits for this process, so that the idle timeout does not apply.
+ * while the transfer is waiting for this process, so that the idle timeout does not apply.
  */
 export type OpenAt = (
   offset: number,

@@ -8,14 +8,14 @@ const PIECE_BYTES = 1024 * 1024;
 export interface UploadOptions {
   readonly idleTimeoutMs: number;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Length of the stream in bytes, if it is known. */
+  /** Stream length in bytes, if known. */
   readonly length?: number | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
 /**
- * Sends a PUT request with a body of any length. Resolves when the response headers have arrived. If the server rejects the request, this
- * can be before the whole body has been sent.
+ * Sends a PUT request with a body of any length. Resolves when the response headers have arrived. If the server rejects the request, the
+ * headers can arrive before the whole body has been sent.
  */
 export async function upload(
   http: HttpClient,

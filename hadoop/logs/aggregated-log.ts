@@ -15,13 +15,13 @@ export interface AggregatedFile {
   readonly size: number;
   readonly compression: Compression;
   readonly block: Region;
-  /** The file's bytes in the block, in file order. */
+  /** The spans of the block that contain the file's bytes, in file order. */
   readonly spans: readonly Span[];
 }
 
 /**
- * Maximum number of files and spans in one aggregated log. Without it, a crafted log could occupy too much memory, because users can write
- * to the folder. NodeManagers write chunks of 1 MiB and stay far below this limit.
+ * Maximum number of files and spans in one aggregated log. Users can write to the folder, so without this limit, a crafted log could use
+ * too much memory. NodeManagers write chunks of 1 MiB and stay far below this limit.
  */
 const MAXIMUM_PARTS = 200_000;
 const LONGEST_NAME = 1_024;
@@ -66,7 +66,7 @@ export async function readAggregatedFile(source: ByteSource, file: AggregatedFil
     return Buffer.alloc(0);
   }
   const cursor = await openBlock(source, file.compression, file.block, first.at);
-  // The cursor of an uncompressed block counts from `first.at`. The cursor of a compressed block counts from the start of the block.
+  // For an uncompressed block, the cursor counts from `first.at`. For a compressed block, it counts from the start of the block.
   const base = first.at - cursor.position;
   const parts: Buffer[] = [];
   try {
@@ -106,7 +106,7 @@ async function* readRecord(cursor: ByteCursor, compression: Compression, block: 
   }
 }
 
-/** Returns the parts of the spans that contain `length` bytes from `offset` on. */
+/** Returns the parts of the spans that contain the `length` bytes starting at `offset`. */
 function clip(spans: readonly Span[], offset: number, length: number): Span[] {
   const clipped: Span[] = [];
   let start = 0;

@@ -39,7 +39,7 @@ export class ByteCursor {
     await this.#advance(length, () => undefined);
   }
 
-  /** Returns true if the next bytes are `prefix`. Does not take them. */
+  /** Returns true if the next bytes are `prefix`. Does not consume them. */
   async startsWith(prefix: Buffer): Promise<boolean> {
     while (this.#rest.length < prefix.length) {
       const next = await this.#chunks.next();

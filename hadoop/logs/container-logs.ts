@@ -33,13 +33,13 @@ export interface LogPiece {
   readonly bytes: Buffer;
   /** Offset of `bytes` in the file. */
   readonly offset: number;
-  /** Size of the file in bytes at the time of the request. */
+  /** File size in bytes at the time of the request. */
   readonly size: number;
   /** True if the file is complete and `bytes` extends to its end. */
   readonly complete: boolean;
 }
 
-/** A range of a file: either everything from `offset` on, or the last `tail` bytes. */
+/** A range of a file: either everything from `offset` to the end, or the last `tail` bytes. */
 export type LogRange = ({ readonly offset: number } | { readonly tail: number }) & {
   /** Maximum number of bytes to return, counted from the start of the range. Defaults to 4 MiB. */
   readonly limit?: number;
@@ -51,7 +51,7 @@ const MAXIMUM_ANSWER_BYTES = 1024 * 1024;
 /** Number of additional bytes to request. The file may grow between two requests. */
 const SLACK_BYTES = 64 * 1024;
 const MAXIMUM_TRIES = 6;
-/** Maximum number of cached log files and spans, of about 100 bytes each. */
+/** Maximum number of cached log files and spans, each of which takes about 100 bytes. */
 const REMEMBERED_PARTS = 400_000;
 
 /**
@@ -79,7 +79,7 @@ export class ContainerLogs {
   async files(owner: LogOwner): Promise<LogFile[]> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? null : await this.#liveFiles(container, container.nodeHttp);
-    // For a container that it does not know, a NodeManager returns an empty list.
+    // A NodeManager returns an empty list for an unknown container.
     if (live !== null && live.length > 0) {
       return live;
     }
@@ -120,7 +120,7 @@ export class ContainerLogs {
       return null;
     }
     const listed = (parsed(answer.body) as { containerLogsInfo?: unknown } | null)?.containerLogsInfo;
-    // Jersey writes a list with one element as the element itself. Here, both the outer and the inner list can have this form.
+    // Jersey writes a one-element list as the element itself. Here, both the outer and the inner list can have this form.
     const infos = asList(listed).flatMap((info) => asList((info as { containerLogInfo?: unknown }).containerLogInfo));
     return infos.flatMap((info) => {
       const { fileName, fileSize } = info as { fileName?: unknown; fileSize?: unknown };
@@ -130,7 +130,7 @@ export class ContainerLogs {
 
   /**
    * Reads a range from a NodeManager. A NodeManager can return only the first or the last bytes of a file. To read from an offset, the
-   * method increases the number of last bytes until they include the offset.
+   * method requests more and more of the last bytes until they include the offset.
    */
   async #readLive(container: LogOwner, nodeHttp: string, file: string, range: LogRange): Promise<LogPiece | null | 'unknown container'> {
     const limit = range.limit ?? LIMIT_BYTES;
@@ -254,7 +254,7 @@ export class ContainerLogs {
       }
       const { fileSystem, path: folder } = target;
       const entries = ((await fileSystem.list(folder)) ?? []).filter(({ name, type }) => type === 'file' && !name.endsWith('.tmp'));
-      // Each NodeManager writes one file, whose name begins with its host. Try the file of the container's node first.
+      // Each NodeManager writes one file, whose name begins with its host. Try the file from the container's node first.
       entries.sort((a, b) => Number(b.name.startsWith(`${host}_`)) - Number(a.name.startsWith(`${host}_`)));
       for (const entry of entries) {
         const path = `${folder}/${entry.name}`;

@@ -17,10 +17,10 @@
 
 export const CONTENTS = Buffer.from('\nLogContents:\n');
 export const FOOTER = Buffer.from('End of LogType:');
-/** Maximum length of the header and of the footer. Their usual lengths are about 300 and 250 bytes. */
+/** Maximum length of the header, and of the footer. They are usually about 300 and 250 bytes long. */
 export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 
-/** Returns the length of the whole file in bytes at the time of the request. Throws a RangeError if the header contains no length. */
+/** Returns the whole file's length in bytes at the time of the request. Throws a RangeError if the header does not contain a length. */
 export function logLengthOf(head: Buffer): number {
   const length = /^LogLength:(\d{1,15})$/m.exec(head.toString('latin1'))?.[1];
   if (length === undefined) {

@@ -18,7 +18,9 @@ import { ByteCursor } from './byte-cursor.ts';
 const MAGIC = Buffer.from('d111d36891b5d7b639df414092bae150', 'hex');
 const TRAILER_BYTES = 8 + 2 + 2 + MAGIC.length;
 const MAJOR_VERSION = 1;
-/** Limits for sizes that a file declares, to bound memory usage. They allow about 100,000 blocks, and each block has at least 256 KiB. */
+/**
+ * Limits for sizes that a file declares, to bound memory usage. They allow about 100,000 blocks, and each block is at least 256 KiB long.
+ */
 const MAXIMUM_INDEX_BYTES = 4 * 1024 * 1024;
 const MAXIMUM_BLOCKS = 200_000;
 const MAXIMUM_KEY_BYTES = 64 * 1024;
@@ -88,7 +90,7 @@ export async function openBlock(source: ByteSource, compression: Compression, re
   return cursor;
 }
 
-/** Reads the value of one record, which can consist of several chunks. */
+/** Reads one record's value, which can consist of several chunks. */
 export class ValueCursor {
   readonly #block: ByteCursor;
   #left = 0;
@@ -107,13 +109,13 @@ export class ValueCursor {
     return this.#left === 0;
   }
 
-  /** Reads a string in the format of Java's DataOutput.writeUTF: a 16-bit length, then UTF-8. */
+  /** Reads a string in the format that Java's DataOutput.writeUTF writes: a 16-bit length, then UTF-8. */
   async takeUtf(): Promise<string> {
     const length = (await this.#take(2)).readUInt16BE(0);
     return (await this.#take(length)).toString('utf8');
   }
 
-  /** Skips bytes of the value and returns their locations in the block, or null if there would be more than `most` spans. */
+  /** Skips bytes in the value and returns their locations in the block, or null if there would be more than `most` spans. */
   async locate(length: number, most: number): Promise<Span[] | null> {
     const spans: Span[] = [];
     for (let wanted = length; wanted > 0; ) {

@@ -5,8 +5,8 @@ import { reportSkippedServer } from '../tls/skipped-servers.ts';
 const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 
 /**
- * The result of an attempt, or the reason for a retry. `rejected` is set if this client does not trust the server's certificate. A retry at
- * the same address would then fail as well.
+ * The result of an attempt, or the reason for a retry. `rejected` is set if this client does not trust the server's certificate. In that
+ * case, a retry at the same address would also fail.
  */
 export type Outcome<T> = { readonly result: T } | { readonly again: string; readonly rejected?: TonyError };
 
@@ -67,7 +67,7 @@ export class AddressRound {
   }
 
   /**
-   * Returns the first result. If the timeout expires before that, returns the reason of the last failure.
+   * Returns the first result. If the timeout expires before that, returns the reason for the last failure.
    * @throws TonyError TLS_FAILED if this client trusts none of the servers
    */
   async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {

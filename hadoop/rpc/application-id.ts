@@ -1,7 +1,7 @@
 import { TonyError } from '../../platform/errors.ts';
 
 export interface ApplicationId {
-  /** Time in ms since the epoch at which the ResourceManager started. */
+  /** When the ResourceManager started, in ms since the epoch. */
   readonly clusterTimestamp: number;
   readonly sequence: number;
 }
@@ -11,7 +11,7 @@ export interface ContainerId {
   readonly epoch: number;
   readonly application: ApplicationId;
   readonly attempt: number;
-  /** Number of the container within its attempt and epoch, starting at 1. */
+  /** The container's number within its attempt and epoch, starting at 1. */
   readonly sequence: number;
 }
 

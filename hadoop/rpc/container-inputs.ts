@@ -5,7 +5,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { type Credentials, decodeCredentials } from './credentials.ts';
 
-/** The data with which a process in a YARN container starts: environment variables, job.json and credentials. */
+/** The inputs of a process in a YARN container: environment variables, job.json and credentials. */
 export interface ContainerInputs {
   /**
    * Returns an environment variable.
@@ -13,7 +13,7 @@ export interface ContainerInputs {
    */
   readonly variable: (name: string) => string;
   /**
-   * Returns an entry of the credentials.
+   * Returns an entry from the credentials.
    * @throws TonyError CONTAINER_INVALID if the entry is missing
    */
   readonly secret: (name: string) => Secret;

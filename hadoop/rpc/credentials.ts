@@ -30,8 +30,8 @@ export interface Credentials {
 }
 
 /**
- * The kind of the token with which an ApplicationMaster authenticates to the ResourceManager. Its alias and service in the credentials file
- * are empty.
+ * The kind of token that an ApplicationMaster uses to authenticate to the ResourceManager. In the credentials file, the token's alias and
+ * service are empty.
  */
 export const MASTER_TOKEN_KIND = 'YARN_AM_RM_TOKEN';
 
@@ -82,7 +82,7 @@ export interface TokenMessage {
   readonly service: string;
 }
 
-/** Creates a token from a decoded message. The token keeps no references to the received buffer. */
+/** Creates a token from a decoded message. The token does not keep any reference to the received buffer. */
 export function tokenOfMessage(message: TokenMessage): Token {
   return {
     identifier: Uint8Array.from(message.identifier),
@@ -141,13 +141,13 @@ export function findToken(credentials: Credentials, kind: string): Token | undef
   return credentials.tokens.find(({ token }) => token.kind === kind)?.token;
 }
 
-/** The kind of the delegation token with which a user authenticates to the ResourceManager. */
+/** The kind of delegation token that a user uses to authenticate to the ResourceManager. */
 export const RESOURCE_MANAGER_TOKEN_KIND = 'RM_DELEGATION_TOKEN';
 
 const OF_MASTER: ReadonlySet<string> = new Set([MASTER_TOKEN_KIND, RESOURCE_MANAGER_TOKEN_KIND]);
 
 /**
- * Returns the credentials for a task's container. They consist of the given secrets and of all tokens except those for the ResourceManager,
+ * Returns the credentials for a task's container. They consist of the given secrets and all tokens except those for the ResourceManager,
  * which only the ApplicationMaster needs.
  */
 export function credentialsForTasks(credentials: Credentials, secrets: ReadonlyMap<string, Secret>): Credentials {
@@ -155,7 +155,7 @@ export function credentialsForTasks(credentials: Credentials, secrets: ReadonlyM
 }
 
 /**
- * Decodes a token from a response of YARN's REST API or of WebHDFS. The text is a Writable in URL-safe base64 without padding.
+ * Decodes a token from a YARN REST API or WebHDFS response. The text is a Writable, encoded as URL-safe base64 without padding.
  * @throws TonyError CREDENTIALS_INVALID
  */
 export function decodeTokenUrl(text: string): Token {

@@ -28,7 +28,7 @@ export interface Challenge {
 const MAX_CHALLENGE_BYTES = 2048;
 /** All protections, from the weakest to the strongest. */
 export const QOPS: readonly Qop[] = ['auth', 'auth-int', 'auth-conf'];
-/** Ciphers in order of preference. Node.js has a native implementation of 3des, but not of rc4. */
+/** Ciphers in order of preference. Node.js implements 3des natively, but not rc4. */
 const CIPHERS: readonly Cipher[] = ['3des', 'rc4'];
 
 /** Parses a challenge. Throws an Error for a malformed or unsupported challenge. */
@@ -68,7 +68,7 @@ function list(text: string): string[] {
 }
 
 /**
- * Parses comma-separated directives of the form `name=value` or `name="value"`. Values in quotes can contain backslash escapes. Throws an
+ * Parses comma-separated directives of the form `name=value` or `name="value"`. Quoted values can contain backslash escapes. Throws an
  * Error for duplicate names.
  */
 export function parseDirectives(text: string): Map<string, string> {
@@ -103,14 +103,14 @@ export function sessionKey(input: DigestInput): Buffer {
   return md5(md5(`${input.user}:${input.realm}:${input.password}`), `:${input.nonce}:${input.cnonce}`);
 }
 
-/** Returns the client's proof for the prefix AUTHENTICATE, or the server's proof for an empty prefix. */
+/** Returns the client's proof for the `AUTHENTICATE` prefix, or the server's proof for an empty prefix. */
 export function digestProof(ha1: Buffer, input: DigestInput, prefix: 'AUTHENTICATE' | ''): string {
   const tail = input.qop === 'auth' ? '' : ':00000000000000000000000000000000';
   const a2 = md5(`${prefix}:${input.uri}${tail}`).toString('hex');
   return md5(`${ha1.toString('hex')}:${input.nonce}:00000001:${input.cnonce}:${input.qop}:${a2}`).toString('hex');
 }
 
-/** Formats the client's response. The order and the quoting of directives are the same as in Hadoop's Java client. */
+/** Formats the client's response. Directives have the same order and quoting as in Hadoop's Java client. */
 export function digestResponse(ha1: Buffer, input: DigestInput, cipher: Cipher | null): string {
   const parts = [
     'charset=utf-8',
@@ -149,7 +149,7 @@ export interface LayerKeys {
   readonly serverSealing: Buffer;
 }
 
-/** Derives the keys of the security layer (RFC 2831, sections 2.3 and 2.4). Valid only for ciphers that use all 16 bytes of HA1. */
+/** Derives the security layer's keys (RFC 2831, sections 2.3 and 2.4). Valid only for ciphers that use all 16 bytes of HA1. */
 export function layerKeys(ha1: Buffer): LayerKeys {
   return {
     clientIntegrity: md5(ha1, 'Digest session key to client-to-server signing key magic constant'),

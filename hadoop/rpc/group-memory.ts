@@ -1,4 +1,4 @@
-/** Time in ms for which a user's groups are cached. */
+/** How long a user's groups are cached, in ms. */
 const CACHED_MS = 60_000;
 /** Maximum number of concurrent lookups. Each lookup needs its own connection. */
 const MAX_CONCURRENT = 8;
@@ -14,7 +14,7 @@ export class GroupMemory {
     this.#now = now;
   }
 
-  /** Returns the groups of each user. If a lookup fails, rejects and starts no further lookups. */
+  /** Returns each user's groups. If a lookup fails, rejects without starting any more lookups. */
   async of(users: Iterable<string>): Promise<ReadonlyMap<string, readonly string[]>> {
     for (const [user, { until }] of this.#known) {
       if (until <= this.#now()) {

@@ -35,8 +35,7 @@ const SIMPLE_PREAMBLE = Buffer.from([...Buffer.from('hrpc'), 9, 0, 0]);
 const SASL_CALL = -33;
 const CONTEXT_CALL = -3;
 /**
- * Maximum frame length in bytes. Java's default of 128 MiB (`ipc.maximum.response.length`) exceeds the memory of a typical
- * ApplicationMaster.
+ * Maximum frame length in bytes. Java's default of 128 MiB (`ipc.maximum.response.length`) exceeds a typical ApplicationMaster's memory.
  */
 const MAX_FRAME_BYTES = 32 * 1024 * 1024;
 const MAX_CALLS_IN_FLIGHT = 1024;
@@ -58,7 +57,7 @@ export interface IpcOptions {
   readonly protocol: Protocol;
   /** The caller's identity: a token and the weakest acceptable protection. For a server without Kerberos, it is a user name. */
   readonly caller: { readonly token: Token; readonly minimumQop: Qop } | { readonly user: string };
-  /** Client ID of 16 bytes, shared by all connections of this process. */
+  /** 16-byte client ID, shared by all of this process's connections. */
   readonly clientId: Uint8Array;
   /** Maximum time in ms for connecting and authenticating. */
   readonly connectTimeoutMs: number;
@@ -80,8 +79,8 @@ interface PendingCall {
 }
 
 /**
- * A single connection that never reconnects. If the connection fails, all pending calls reject with the same error, in the order of the
- * calls. After that, a caller needs a new connection.
+ * A single connection that never reconnects. If the connection fails, all pending calls reject with the same error, in the order in which
+ * they were made. After that, callers need a new connection.
  */
 export class IpcConnection {
   readonly #options: IpcOptions;
@@ -110,7 +109,7 @@ export class IpcConnection {
     this.#opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve, reject };
     });
-    // Prevents an unhandled rejection if there is no caller of `opened()`.
+    // Prevents an unhandled rejection if nothing has called `opened()`.
     this.#opened.catch(() => {});
     const deadline = setTimeout(() => {
       this.#fail(new TonyError('RPC_UNREACHABLE', `${this.#where} did not respond within ${options.connectTimeoutMs} ms.`));
@@ -373,7 +372,7 @@ export class IpcConnection {
   }
 }
 
-/** Parses the header of a response. The conversion to int32 restores negative call IDs, because -n arrives as 2^32 - n. */
+/** Parses a response header. The conversion to int32 restores negative call IDs, because -n arrives as 2^32 - n. */
 function responseOf(frame: Buffer): { header: ResponseHeader; body: Buffer } {
   const { message, next } = splitDelimited(frame, 0);
   const header = decodeMessage<ResponseHeader>('RpcResponseHeaderProto', message);

@@ -20,7 +20,7 @@ export function encodeMessage(name: string, value: object): Buffer {
 }
 
 /**
- * Decodes a message. Fields that are not set are missing in the result, but lists are always present. 64-bit integers become decimal
+ * Decodes a message. Fields that are not set are missing from the result, but lists are always present. 64-bit integers become decimal
  * strings, and enum values become names. Byte fields share memory with `bytes`, so callers must copy them to keep them. Throws if the bytes
  * are not a message of this type.
  */

@@ -3,15 +3,15 @@ import { type Token, type TokenMessage, tokenOfMessage } from './credentials.ts'
 
 /* YARN's records in two forms: the result of `decodeMessage`, and the form that the rest of the code uses. */
 
-/** Amounts keyed by YARN's resource name: memory-mb, vcores, yarn.io/gpu, ... */
+/** Resource amounts, keyed by YARN's resource names: memory-mb, vcores, yarn.io/gpu, ... */
 export type Resources = Readonly<Record<string, number>>;
 
 export interface AllocatedContainer {
   /** Container ID in YARN's string form. */
   readonly id: string;
-  /** RPC address of the NodeManager (`host:port`). */
+  /** The NodeManager's RPC address (`host:port`). */
   readonly node: string;
-  /** Web address of the NodeManager (`host:port`). */
+  /** The NodeManager's web address (`host:port`). */
   readonly nodeHttp: string;
   /** The resources that YARN has allocated. They may exceed the request, because YARN rounds memory up. */
   readonly resources: Resources;
@@ -83,7 +83,7 @@ export function resourcesOfMessage(message: ResourceMessage | undefined): Resour
 }
 
 /**
- * Encodes resource amounts. YARN accepts memory and vcores only in fields of their own, and all other types only in the map.
+ * Encodes resource amounts. YARN accepts memory and vcores only in dedicated fields, and all other types only in the map.
  * @param units the configured unit of each resource type
  */
 export function messageOfResources(resources: Resources, units: ReadonlyMap<string, string>): ResourceMessage {

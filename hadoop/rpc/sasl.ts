@@ -48,8 +48,7 @@ type State =
 export type ClientNonce = () => string;
 
 /**
- * Authenticates the client with a token, and verifies that the server knows the token's password. After an error, every further step fails
- * too.
+ * Authenticates the client with a token, and verifies that the server knows the token's password. After an error, all later steps fail too.
  */
 export class SaslClient {
   readonly #token: Token;

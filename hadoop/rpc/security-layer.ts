@@ -121,7 +121,7 @@ function sealingOf(cipher: Cipher, keys: LayerKeys): Sealing {
   }
 }
 
-/** Returns the keys K1, K2 and K1 of two-key Triple DES. K1 and K2 are derived from 7 bytes of the sealing key each. */
+/** Returns the keys K1, K2 and K1 of two-key Triple DES. K1 and K2 are each derived from 7 bytes of the sealing key. */
 function desKeys(sealing: Buffer): Buffer {
   const first = spread(sealing.subarray(0, 7));
   return Buffer.concat([first, spread(sealing.subarray(7, 14)), first]);

@@ -10,7 +10,7 @@ const MAX_WAIT_MS = 10_000;
 const TIMEOUT_MS = 10_000;
 
 export interface SimpleCall {
-  /** RPC addresses of the daemons, in the order of the HA list. */
+  /** RPC addresses of the daemons, in HA list order. */
   readonly endpoints: readonly Endpoint[];
   readonly protocol: Protocol;
   /** A token, or a user name for clusters without Kerberos. */
@@ -25,8 +25,8 @@ export interface SimpleCall {
 }
 
 /**
- * Makes one Hadoop RPC call on a new connection. Tries the daemons in turn to find the active one. No further round starts after 10 s. Each
- * attempt has 10 s to connect and 10 s to receive the response.
+ * Makes one Hadoop RPC call on a new connection. Tries the daemons in turn to find the active one. No new round starts after 10 s. Each
+ * attempt may take 10 s to connect and another 10 s to receive the response.
  * @throws TonyError with `code` if no daemon responds, and RPC_REFUSED if a daemon offers less protection than the configuration requires
  */
 export async function simpleCall<Answer>({

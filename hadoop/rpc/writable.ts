@@ -23,7 +23,7 @@ export class WritableReader {
     return this.#bytes.length - this.#offset;
   }
 
-  /** Reads a VInt. Throws for numbers of more than 32 bits, because Hadoop uses a VInt only for lengths and counts. */
+  /** Reads a VInt. Throws for numbers that exceed 32 bits, because Hadoop uses a VInt only for lengths and counts. */
   vInt(): number {
     const value = this.vLong();
     if (value > 0x7fffffff || value < -0x80000000) {
@@ -59,8 +59,8 @@ export class WritableReader {
   }
 
   /**
-   * Reads a number of elements. To protect against damaged data, throws if elements of at least `least` bytes each would not fit into the
-   * rest of the buffer.
+   * Reads an element count. To protect against damaged data, throws if that many elements, of at least `least` bytes each, would not fit in
+   * the rest of the buffer.
    */
   count(least: number): number {
     const count = this.vInt();

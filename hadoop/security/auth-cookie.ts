@@ -2,7 +2,7 @@
 export interface AuthCookie {
   /** Value for the `Cookie` header. The value is a secret until it expires, so it must not be logged. */
   readonly header: string;
-  /** Expiry in ms since the epoch, or null if the cookie contains no expiry. */
+  /** Expiry in ms since the epoch, or null if the cookie does not contain one. */
   readonly expiresAt: number | null;
 }
 

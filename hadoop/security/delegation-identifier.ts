@@ -20,7 +20,7 @@ export interface DelegationIdentifier {
 }
 
 /**
- * Decodes the identifier of a delegation token.
+ * Decodes a delegation token's identifier.
  * @throws TonyError CREDENTIALS_INVALID
  */
 export function decodeDelegationIdentifier(bytes: Uint8Array): DelegationIdentifier {

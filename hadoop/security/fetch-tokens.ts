@@ -11,7 +11,7 @@ import type { KeyServers } from './key-servers.ts';
 import { type Login, sendAs } from './login.ts';
 
 const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
-/** The kind of tokens that key servers (KMS) issue. */
+/** The kind of token that key servers (KMS) issue. */
 export const KEY_SERVER_TOKEN_KIND = 'kms-dt';
 
 /** Token kinds for file systems that Hadoop's daemons access through webhdfs:// and swebhdfs:// URIs. */
@@ -24,16 +24,15 @@ export function isFileSystemToken({ kind }: Pick<Token, 'kind'>): boolean {
   return FILE_SYSTEM_TOKEN_KINDS.has(kind);
 }
 
-/** The NameNodes of a file system, which issue its tokens. */
+/** A file system's NameNodes, which issue its tokens. */
 export interface TokenIssuer {
-  /** Base URLs of the NameNodes' web servers. */
+  /** Base URLs of the NameNode web servers. */
   readonly addresses: readonly string[];
   /**
-   * The scheme of the URIs with which Hadoop's daemons access the file system: `hdfs`, or `webhdfs` or `swebhdfs` if only a web address is
-   * known.
+   * The URI scheme that Hadoop's daemons use to access the file system: `hdfs`, or `webhdfs` or `swebhdfs` if only a web address is known.
    */
   readonly scheme: string;
-  /** The server whose address appears in the tokens' service. Null for a nameservice, whose name appears there instead. */
+  /** The server whose address the tokens contain as their service. Null for a nameservice, because the tokens contain its name instead. */
   readonly endpoint: Endpoint | null;
   readonly authority: string;
 }
@@ -41,13 +40,13 @@ export interface TokenIssuer {
 /** The services that issue a cluster's delegation tokens. */
 export interface ClusterServices {
   readonly trust: ServerTrust;
-  /** Base URLs of the ResourceManagers' web servers. */
+  /** Base URLs of the ResourceManager web servers. */
   readonly resourceManagers: readonly string[];
-  /** RPC addresses of the ResourceManagers for clients. */
+  /** The RPC addresses at which the ResourceManagers accept clients. */
   readonly resourceManagerEndpoints: readonly Endpoint[];
   /** The principal that may renew the tokens. */
   readonly renewer: string;
-  /** Returns the NameNodes of a file system, such as `hdfs://ns1`. */
+  /** Returns the NameNodes for a file system, such as `hdfs://ns1`. */
   readonly tokenIssuer: (fileSystem: string) => TokenIssuer;
   /** The key servers for the encryption zones, or null if the cluster has none. */
   readonly keyServers: KeyServers | null;
@@ -61,11 +60,11 @@ const MAXIMUM_BYTES = 64 * 1024;
 export interface TokenSource {
   /** Requests a new token. Sets the token's kind and service, by which Hadoop's clients find it. */
   fetch(): Promise<Token>;
-  /** Renews a token and returns its new expiry in ms since the epoch. The renewer of the token must be the user of the login. */
+  /** Renews a token and returns its new expiry in ms since the epoch. The token's renewer must be the user to whom the login belongs. */
   renew(token: Token): Promise<number>;
 }
 
-/** Returns the source of tokens for a file system, such as `hdfs://ns1`. */
+/** Returns the token source for a file system, such as `hdfs://ns1`. */
 export function nameNodeTokens(login: Login, services: ClusterServices, fileSystem: string): TokenSource {
   const { addresses, scheme, endpoint, authority } = services.tokenIssuer(fileSystem);
   const who = { from: `the NameNode of ${fileSystem}`, code: 'HDFS_UNREACHABLE' } as const;
@@ -84,7 +83,7 @@ export function nameNodeTokens(login: Login, services: ClusterServices, fileSyst
   };
 }
 
-/** Returns the source of tokens for the key servers. With such a token, Hadoop's clients can read files in encryption zones. */
+/** Returns the token source for the key servers. With such a token, Hadoop's clients can read files in encryption zones. */
 export function keyServerTokens(login: Login, services: ClusterServices, servers: KeyServers): TokenSource {
   const who = { from: `the key server ${servers.service}`, code: 'KMS_UNREACHABLE' } as const;
   const send = sender(login, services, servers.addresses, who);
@@ -101,7 +100,7 @@ export function keyServerTokens(login: Login, services: ClusterServices, servers
   };
 }
 
-/** Returns the source of tokens for the ResourceManager. A token is valid for all ResourceManagers of an HA list. */
+/** Returns the token source for the ResourceManager. With HA, a token is valid for all ResourceManagers. */
 export function resourceManagerTokens(login: Login, services: ClusterServices): TokenSource {
   const who = { from: 'the ResourceManager', code: 'RM_UNREACHABLE' } as const;
   const path = '/ws/v1/cluster/delegation-token';
@@ -128,7 +127,7 @@ interface Issuer {
   readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE' | 'KMS_UNREACHABLE';
 }
 
-/** Decodes a token in a response of WebHDFS or of a key server: `{"Token":{"urlString":"..."}}`. */
+/** Decodes a token in a response from WebHDFS or a key server: `{"Token":{"urlString":"..."}}`. */
 function webToken(answer: object, who: Issuer): Token {
   const urlString = (answer as { Token?: { urlString?: unknown } | null }).Token?.urlString;
   if (typeof urlString !== 'string') {
@@ -137,7 +136,7 @@ function webToken(answer: object, who: Issuer): Token {
   return decodeTokenUrl(urlString);
 }
 
-/** Decodes the expiry in the response to a renewal: `{"long":1795529211369}`. */
+/** Decodes the expiry in a renewal response: `{"long":1795529211369}`. */
 function expiryOf(answer: object, { from, code }: Issuer): number {
   const { long } = answer as { long?: unknown };
   if (typeof long !== 'number' || !Number.isSafeInteger(long)) {
@@ -151,7 +150,8 @@ function issuedNothing({ from, code }: Issuer): TonyError {
 }
 
 /**
- * Returns the service name that Hadoop gives to a token: the server's IP address and port, as with hadoop.security.token.service.use_ip.
+ * Returns the service name that Hadoop gives to a token: the server's IP address and port, as when hadoop.security.token.service.use_ip is
+ * true.
  */
 async function serviceOf({ host, port }: Endpoint): Promise<string> {
   const { address } = await lookup(host.replace(/^\[|\]$/g, ''), { family: host.startsWith('[') ? 6 : 4 });

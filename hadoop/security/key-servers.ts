@@ -1,4 +1,4 @@
-/** The key servers (KMS) of a cluster. Each of them has the same keys. */
+/** A cluster's key servers (KMS). They all have the same keys. */
 export interface KeyServers {
   /** The URI in Hadoop's configuration, e.g. `kms://http@host1;host2:9600/kms`. The servers' tokens use this URI as their service. */
   readonly service: string;
@@ -9,8 +9,8 @@ export interface KeyServers {
 const DEFAULT_PORT = 9600;
 
 /**
- * Parses a `kms://` URI in the format of org.apache.hadoop.crypto.key.kms.KMSClientProvider. The user part is the scheme. The hosts are
- * separated by `;` and share one port. Returns null for other key providers, such as `jceks://`, because they need no token.
+ * Parses a `kms://` URI in the format of org.apache.hadoop.crypto.key.kms.KMSClientProvider. The user part of the URI contains the scheme.
+ * The hosts are separated by `;` and share one port. Returns null for other key providers, such as `jceks://`, because they need no token.
  */
 export function parseKeyServers(uri: string): KeyServers | null {
   const [, scheme, hosts = '', port, path = ''] =
@@ -21,7 +21,7 @@ export function parseKeyServers(uri: string): KeyServers | null {
   }
   const base = path.replace(/\/+$/, '');
   return {
-    // When Hadoop's clients look for a token, they ignore the fragment of the URI.
+    // When Hadoop's clients look for a token, they ignore the URI's fragment.
     service: uri.replace(/#.*$/, ''),
     addresses: names.map((host) => `${scheme}://${host}:${port ?? DEFAULT_PORT}${base}`),
   };

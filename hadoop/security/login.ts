@@ -7,10 +7,10 @@ export interface Identity {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Authenticates the current user to the daemons of one cluster. */
+/** Authenticates the current user to one cluster's daemons. */
 export interface Login {
   /**
-   * Describes the login in words for the user.
+   * Returns a description of the login to show to the user.
    * @throws TonyError KERBEROS_*, TOKEN_MISSING
    */
   describe(): Promise<LoginDescription>;
@@ -89,7 +89,7 @@ export async function sendAs<T>(
   return send(withQuery(url, renewed.query), renewed.headers);
 }
 
-/** Adds the query parameters of an identity to a URL. They may contain secrets, so the result must not be logged. */
+/** Adds an identity's query parameters to a URL. They may contain secrets, so the result must not be logged. */
 export function withQuery(url: URL, query: Readonly<Record<string, string>>): URL {
   const whole = new URL(url);
   for (const [name, value] of Object.entries(query)) {

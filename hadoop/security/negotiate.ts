@@ -50,7 +50,7 @@ async function runCurl(
   environment: NodeJS.ProcessEnv,
   authority: readonly string[],
 ): Promise<AuthCookie | 'no login required' | 'no answer'> {
-  // -q makes curl ignore the user's .curlrc, and must be the first argument. Hosts of the cluster are reachable without a proxy.
+  // -q makes curl ignore the user's .curlrc, and must be the first argument. Cluster hosts are reachable without a proxy.
   const args = [
     '-q',
     '--silent',
@@ -102,7 +102,7 @@ function lastAnswer(text: string): { head: string; status: number; body: string 
   return { head, status: Number(/^HTTP\/\S+ (\d{3})/.exec(head)?.[1] ?? 0), body: rest };
 }
 
-/** Extracts the reason from a daemon's error page, without the name of the Java exception. */
+/** Extracts the reason from a daemon's error page, without the Java exception's name. */
 function reasonIn(html: string): string {
   const message = /MESSAGE:<\/th>\s*<td>([\s\S]*?)<\/td>/i.exec(html)?.[1];
   return plainText(message ?? html).replace(/^(?:[\w$]+\.)+[\w$]+: /, '');

@@ -13,7 +13,7 @@ export interface ToolResult {
 /**
  * Runs an operating system program, such as a Kerberos tool, without a shell. The output is in English with times in UTC, and may contain
  * secrets.
- * @throws TonyError KERBEROS_TOOL_MISSING if the program is missing, KERBEROS_FAILED after a timeout of 30 s
+ * @throws TonyError KERBEROS_TOOL_MISSING if the program is missing, KERBEROS_FAILED if the program takes longer than 30 s
  */
 export function runTool(program: string, args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ToolResult> {
   return new Promise((resolve, reject) => {

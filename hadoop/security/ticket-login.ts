@@ -6,7 +6,7 @@ import type { Identity, Login, LoginDescription, TokenService } from './login.ts
 import { negotiate } from './negotiate.ts';
 import { findTicket, ticketEnvironment } from './tickets.ts';
 
-/** Remaining lifetime in ms below which a cookie is replaced. */
+/** A cookie is replaced if its remaining lifetime, in ms, is shorter than this. */
 const RENEW_BEFORE_MS = 60_000;
 
 /** Authenticates the user with a Kerberos ticket. Signs in once per web server, and sends the server's cookie with later requests. */
@@ -92,7 +92,7 @@ export class TicketLogin implements Login {
     return Promise.all((await this.tokenSources(fileSystems)).map((source) => source.fetch()));
   }
 
-  /** Returns the sources of the tokens that a job needs. */
+  /** Returns the sources for the tokens that a job needs. */
   async tokenSources(fileSystems: readonly string[]): Promise<readonly TokenSource[]> {
     const { keyServers } = this.#services;
     return [
@@ -103,8 +103,8 @@ export class TicketLogin implements Login {
   }
 
   /**
-   * Returns true if the ResourceManager requires authentication over HTTP. If not (hadoop.http.authentication.type is `simple`), it issues
-   * no tokens over HTTP.
+   * Returns true if the ResourceManager requires authentication over HTTP. If not (hadoop.http.authentication.type is `simple`), it does
+   * not issue tokens over HTTP.
    */
   async #isLoginRequired(): Promise<boolean> {
     const tried = await Promise.allSettled(
@@ -130,7 +130,7 @@ export class TicketLogin implements Login {
   }
 }
 
-/** Matches the path of WebHDFS. On a Knox gateway, the path has a prefix. */
+/** Matches WebHDFS paths. On a Knox gateway, they have a prefix. */
 const WEB_HDFS = /^(?:\/gateway\/[^/]+)?\/webhdfs\//;
 
 const NO_SERVICES: ClusterServices = {

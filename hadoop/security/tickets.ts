@@ -16,12 +16,12 @@ export interface Ticket {
   readonly cache: string;
 }
 
-/** Remaining lifetime in ms below which a ticket from a keytab is replaced. */
+/** A ticket from a keytab is replaced if its remaining lifetime, in ms, is shorter than this. */
 const RENEW_BEFORE_MS = 5 * 60_000;
 
 /**
- * Returns the user's ticket. The ticket comes from the keytab that TONY_KEYTAB names or, without TONY_KEYTAB, from the ticket cache of
- * `kinit`.
+ * Returns the user's ticket. The ticket comes from the keytab that TONY_KEYTAB names or, without TONY_KEYTAB, from the `kinit` ticket
+ * cache.
  * @throws TonyError KERBEROS_NO_TICKET, KERBEROS_TICKET_EXPIRED, KERBEROS_TOOL_MISSING, KERBEROS_*
  */
 export async function findTicket(environment: NodeJS.ProcessEnv, now: number = Date.now()): Promise<Ticket> {
@@ -70,7 +70,7 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
   return listTicket(withCache);
 }
 
-/** Replaces `_HOST` in a principal with the canonical name of this machine, as Hadoop's daemons do. */
+/** Replaces `_HOST` in a principal with this machine's canonical name, as Hadoop's daemons do. */
 async function withHost(principal: string): Promise<string> {
   const pattern = /\/_HOST(?=@|$)/;
   if (!pattern.test(principal)) {

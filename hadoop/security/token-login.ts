@@ -12,14 +12,15 @@ import type { Identity, Login, LoginDescription, TokenService } from './login.ts
 export class TokenLogin implements Login {
   readonly #file: string;
   readonly #user: string;
-  /** Origins of the ResourceManagers' web servers, which are the only servers to receive the ResourceManager token. */
+  /** Origins of the ResourceManager web servers. Only these servers receive the ResourceManager token. */
   readonly #resourceManagers: ReadonlySet<string>;
   readonly #servicesAt: (origin: string) => readonly string[];
   #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
 
   /**
-   * @param user user name for a ResourceManager without a token in the file, because such a ResourceManager requires no authentication
-   * @param servicesAt returns the services of the NameNodes at an origin according to the configuration: `ha-hdfs:NAMESERVICE` or the RPC
+   * @param user the user name to send to a ResourceManager if the file does not contain a token for it; such a ResourceManager does not
+   * require authentication
+   * @param servicesAt returns the token services for the NameNodes that are configured at an origin: `ha-hdfs:NAMESERVICE` or the RPC
    * address `host:port`
    */
   constructor(
@@ -81,8 +82,8 @@ export class TokenLogin implements Login {
   }
 
   /**
-   * Returns the token of a file system. If the file contains tokens of several file systems, selects one by its service, which is `ip:port`
-   * or `ha-hdfs:NAMESERVICE`.
+   * Returns the token for a file system. If the file contains tokens for several file systems, selects one by its service, which is
+   * `ip:port` or `ha-hdfs:NAMESERVICE`.
    *
    * @param candidates services, `host:port` addresses, nameservices and hosts to look for, in order of preference
    */

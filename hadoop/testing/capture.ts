@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 
-/** One line of a recording in golden/. Its bytes were sent by a real daemon or by a client of that daemon. */
+/** One line of a recording in golden/. A real daemon, or a client of that daemon, sent the bytes. */
 export interface Captured {
   readonly from: 'client' | 'server';
   /** True if these bytes are the decrypted content of the protected message on the line before or after this one. */

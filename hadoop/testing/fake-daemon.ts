@@ -12,7 +12,7 @@ export interface FakeCall {
   readonly method: string;
   readonly protocol: string;
   readonly callId: number;
-  /** The encoded request. The type of the message depends on the method. */
+  /** The encoded request. The message type depends on the method. */
   readonly request: Buffer;
   readonly connection: FakeConnection;
 }
@@ -21,7 +21,7 @@ export type Answer =
   | { readonly success: string; readonly message: object }
   | { readonly error: string; readonly message: string }
   | { readonly fatal: string; readonly message: string }
-  /** With null, the daemon sends no response. */
+  /** If this is null, the daemon does not respond. */
   | null;
 
 export interface FakeDaemonOptions {
@@ -71,7 +71,7 @@ export class FakeDaemon {
     return this.calls.map(({ method }) => method);
   }
 
-  /** Simulates a killed process: closes the listening socket and all connections, without a message to the clients. */
+  /** Simulates a killed process: closes the listening socket and all connections, without notifying the clients. */
   async stop(): Promise<void> {
     for (const connection of this.connections) {
       connection.socket.destroy();

@@ -1,4 +1,4 @@
-/** Reads numbers and strings in the formats of Java's key stores. Throws a RangeError if the bytes end early. */
+/** Reads numbers and strings in Java key store formats. Throws a RangeError if the bytes end early. */
 export class BigEndianReader {
   readonly #from: Buffer;
   #at = 0;

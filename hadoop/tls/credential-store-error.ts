@@ -1,2 +1,2 @@
-/** Thrown if a store of one of Hadoop's credential providers cannot be read. The message names the store. */
+/** Thrown if one of Hadoop's credential stores cannot be read. The message names the store. */
 export class CredentialStoreError extends Error {}

@@ -79,7 +79,7 @@ export function readJavaKeyStore(bytes: Buffer, password: string | null): JavaKe
 }
 
 /**
- * Returns a key store without the digest at its end. If there is a password, verifies the digest.
+ * Returns a key store's content without the digest at its end. If there is a password, verifies the digest.
  * @throws WrongPassword
  */
 export function keyStoreContent(bytes: Buffer, password: string | null): Buffer {
@@ -94,7 +94,7 @@ export function keyStoreContent(bytes: Buffer, password: string | null): Buffer 
   return content;
 }
 
-/** Thrown if the password of a key store or key is wrong. A modified file causes the same error. */
+/** Thrown if the password for a key store or key is wrong. A modified file causes the same error. */
 export class WrongPassword extends Error {
   constructor() {
     super('the password is wrong, or the file has been altered');

@@ -12,7 +12,7 @@ export function toPem(der: Uint8Array, label = 'CERTIFICATE'): string {
 
 /**
  * Extracts the PEM certificates from a text.
- * @throws Error if the text contains no certificate, or a damaged one
+ * @throws Error if the text does not contain a certificate, or contains a damaged one
  */
 export function certificatesIn(text: string): string {
   const blocks = text.match(BLOCK) ?? [];

@@ -3,8 +3,8 @@ import { Agent, type AgentOptions } from 'node:https';
 import tls, { createSecureContext, rootCertificates, type SecureContext } from 'node:tls';
 
 /**
- * All instances, keyed by their authorities. They are shared because a secure context with all root certificates costs milliseconds and a
- * megabyte of memory.
+ * All instances, keyed by their authorities. They are shared because a secure context with all root certificates takes milliseconds to
+ * create and occupies a megabyte of memory.
  */
 const known = new Map<string, ServerTrust>();
 

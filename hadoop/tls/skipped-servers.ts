@@ -15,7 +15,7 @@ export function reportSkippedServer(failure: TonyError): void {
   }
 }
 
-/** Calls `listener` for each server that this process reports as skipped from now on. */
+/** From now on, calls `listener` for each server that this process reports as skipped. */
 export function onSkippedServer(listener: (failure: TonyError) => void): void {
   SKIPPED.subscribe((failure) => listener(failure as TonyError));
 }

@@ -8,13 +8,13 @@ const UNKNOWN_AUTHORITY: ReadonlySet<string> = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'CERT_SIGNATURE_FAILURE',
 ]);
-/** OpenSSL's error reasons for a server that does not respond with TLS. */
+/** The reasons that OpenSSL reports if a server does not respond with TLS. */
 const NOT_TLS: ReadonlySet<string> = new Set(['wrong version number', 'packet length too long', 'http request', 'unknown protocol']);
 /** First byte of a TLS alert. A TLS server sends an alert if it receives plain HTTP. */
 const TLS_ALERT = 0x15;
 
 /**
- * Explains the TLS error of an HTTPS request, or the error of a plain HTTP request to an HTTPS server. A retry would fail in the same way.
+ * Explains a TLS error in an HTTPS request, or the failure of a plain HTTP request to an HTTPS server. A retry would fail in the same way.
  * Returns null for other errors, for which a retry may help.
  */
 export function tlsFailure(error: unknown, server: URL): TonyError | null {
@@ -65,7 +65,7 @@ function speaksTls({ host }: URL, cause?: unknown): TonyError {
 }
 
 /**
- * Returns OpenSSL's reason for the error in lower case. Node.js reports it in the error code or, for EPROTO, in the message. Returns null
+ * Returns OpenSSL's reason for the error, in lower case. Node.js reports it in the error code or, for EPROTO, in the message. Returns null
  * if the error does not come from OpenSSL.
  */
 function opensslReason(code: string, message: string): string | null {
@@ -82,7 +82,7 @@ interface ConnectionError {
   readonly rawPacket?: Buffer;
 }
 
-/** Returns the original connection error. HTTP libraries wrap it in errors of their own. */
+/** Returns the original connection error. HTTP libraries wrap it in their own errors. */
 function causeOf(error: unknown): ConnectionError {
   for (let each = error; each instanceof Error; each = each.cause) {
     if ((each as { cert?: unknown }).cert !== undefined || each.cause === undefined) {

@@ -22,15 +22,15 @@ export interface TrustStore {
 }
 
 /**
- * Returns the trusted certificates of a Java truststore (JKS or PKCS #12) or of a PEM file, in PEM format. Detects the format from the
- * file's content, as Java does, because Hadoop's configuration calls both Java formats `jks`.
+ * Returns the trusted certificates in a Java truststore (JKS or PKCS #12) or a PEM file, converted to PEM format. Detects the format from
+ * the file's content, as Java does, because Hadoop's configuration calls both Java formats `jks`.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */
 export async function readTrustStore({ location, password, storedPassword = async () => null }: TrustStore): Promise<string> {
   const bytes = await readStore(location);
   try {
     if (isJavaKeyStore(bytes)) {
-      // Use a stored password only if necessary, because its decryption takes a third of a second. The certificates in a JKS file are not
+      // Use a stored password only if necessary, because decrypting it takes a third of a second. The certificates in a JKS file are not
       // encrypted.
       const used = password === null ? null : ((await storedPassword()) ?? password);
       return readJavaKeyStore(bytes, used)
@@ -54,7 +54,7 @@ export async function readTrustStore({ location, password, storedPassword = asyn
 }
 
 /**
- * Returns the certificates of a PEM file.
+ * Returns the certificates in a PEM file.
  * @throws TonyError TRUST_STORE_UNREADABLE
  */
 export async function readPemFile(file: string): Promise<string> {
@@ -84,7 +84,7 @@ function unreadable(file: string, why: string, hint: string, cause?: unknown): T
 
 /**
  * Decrypts the certificates with the system's openssl. Node.js can read PKCS #12 files only if they contain a private key, and does not
- * support RC2, the cipher of older Java versions.
+ * support RC2, the cipher that older Java versions use.
  */
 async function readPkcs12(file: string, password: string | null): Promise<string> {
   let found = await openssl(file, password ?? '', []);

@@ -30,7 +30,7 @@ export interface Registration {
   /** Resources of the largest container that the cluster can allocate. */
   readonly maximum: Resources;
   /**
-   * Names of all resource types. Empty if the response to the registration was lost. The client then checks the allocated containers
+   * Names of all resource types. Empty if the registration response was lost. In that case, the client checks the allocated containers
    * instead of the asks.
    */
   readonly resourceTypes: readonly string[];
@@ -42,7 +42,7 @@ export interface Registration {
 export interface AllocateResult {
   readonly allocated: readonly AllocatedContainer[];
   readonly completed: readonly CompletedContainer[];
-  /** Running containers of the previous attempt that the ResourceManager did not yet know at the registration. */
+  /** Running containers of the previous attempt that the ResourceManager did not yet know about when the ApplicationMaster registered. */
   readonly previousContainers: readonly AllocatedContainer[];
   /** Resources that this application can still allocate in its queue. */
   readonly headroom: Resources;
@@ -92,7 +92,7 @@ export interface AllocateResponse {
 
 /**
  * Builds an AllocateRequestProto.
- * @param units the unit of each resource type, from the registration
+ * @param units the unit of each resource type, from the registration response
  */
 export function allocateMessage(request: AskRequest, progress: number, units: ReadonlyMap<string, string>): object {
   const { asks, releases, avoid, readmit, responseId } = request;
@@ -126,7 +126,8 @@ function messagesOfAsk(ask: Ask, units: ReadonlyMap<string, string>): object[] {
 }
 
 /**
- * Converts an AllocateResponseProto. The result contains no `refusedAsks`, because the ResourceManager reports rejected asks as exceptions.
+ * Converts an AllocateResponseProto. The result does not contain `refusedAsks`, because the ResourceManager reports rejected asks as
+ * exceptions.
  */
 export function allocateResultOf(response: AllocateResponse): AllocateResult {
   const { strictContract, contract } = response.preempt ?? {};
@@ -153,7 +154,9 @@ export const EMPTY_RESULT: AllocateResult = {
   reregistered: false,
 };
 
-/** Merges the results of several requests, given in order. Fields that describe the current state come from the last result. */
+/**
+ * Merges the results of several requests, which must be given in order. Fields that describe the current state come from the last result.
+ */
 export function mergeResults(results: readonly AllocateResult[]): AllocateResult {
   return results.reduce(
     (sum, next) => ({
@@ -175,7 +178,7 @@ export function extrasOf(resources: Resources): Resources {
   return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
 }
 
-/** Returns true if a container lacks a requested resource, such as a GPU. Otherwise, a job could train on CPUs without notice. */
+/** Returns true if a container lacks a requested resource, such as a GPU. Without this check, a job could silently train on CPUs. */
 export function lacksResources(wanted: Ask | undefined, container: AllocatedContainer): boolean {
   return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
 }

@@ -56,7 +56,7 @@ const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
 const REPEAT_FINISH_MS = 50;
 
 /**
- * The client with which an ApplicationMaster communicates with the ResourceManager (ApplicationMasterProtocol). The client handles lost
+ * The client that an ApplicationMaster uses to communicate with the ResourceManager (ApplicationMasterProtocol). The client handles lost
  * responses, ResourceManager restarts and failovers, and new tokens. All methods throw ATTEMPT_FENCED if the ResourceManager has removed
  * the attempt.
  */
@@ -70,10 +70,10 @@ export class ApplicationMasterClient {
   #units: ReadonlyMap<string, string> = new Map();
   /**
    * Results for the next successful heartbeat to return. A heartbeat can send several requests and then fail, so the results of the first
-   * ones must not get lost.
+   * ones must be kept.
    */
   readonly #undelivered: AllocateResult[] = [];
-  /** Makes heartbeats run one after the other, because each request must contain the response ID of the previous response. */
+  /** Makes heartbeats run one after the other, because each request must contain the previous response's ID. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: SchedulerOptions) {
@@ -81,7 +81,7 @@ export class ApplicationMasterClient {
     this.#connection = new SchedulerConnection(options);
   }
 
-  /** NodeManager tokens, keyed by `host:port`. The ResourceManager sends a node's token only with the first container on this node. */
+  /** NodeManager tokens, keyed by `host:port`. The ResourceManager sends a node's token only with the first container on that node. */
   get nodeTokens(): ReadonlyMap<string, Token> {
     return this.#nodeTokens;
   }
@@ -153,8 +153,8 @@ export class ApplicationMasterClient {
             `The ResourceManager did not confirm the end of the application within ${Math.round(leftMs)} ms.`,
           );
         });
-        // The application is in state FINISHING until the ResourceManager has stored the final status. The ResourceManager stores it even
-        // without further calls.
+        // The application is in the FINISHING state until the ResourceManager has stored the final status. The ResourceManager stores it
+        // even without further calls.
         if (answer.isUnregistered === true) {
           return;
         }
@@ -379,7 +379,7 @@ export class ApplicationMasterClient {
   }
 
   /**
-   * Continues with the response ID N of the error "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M".
+   * Continues with the response ID N from the error "Invalid responseId in AllocateRequest ..., expect responseId to be N, but get M".
    * Returns false for other errors.
    */
   #adoptResponseId(error: RemoteError): boolean {

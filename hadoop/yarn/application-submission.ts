@@ -5,20 +5,20 @@ import { launchEnvironment } from './launch-script.ts';
 export interface ApplicationSubmission {
   readonly applicationId: string;
   readonly name: string;
-  /** Application type, by which YARN lists and filters applications. */
+  /** Application type, by which users can filter YARN's application lists. */
   readonly type: string;
   readonly queue: string;
   readonly tags: readonly string[];
-  /** Resources of the ApplicationMaster's container. YARN's REST API accepts no other resource types here. */
+  /** Resources of the ApplicationMaster's container. YARN's REST API does not accept other resource types here. */
   readonly memoryMb: number;
   readonly vcores: number;
   readonly nodeLabel: string | null;
   /** Priority within the queue. YARN starts applications with higher numbers first. */
   readonly priority: number;
   readonly maxAttempts: number;
-  /** Time window in ms. Only failed attempts within this window count towards `maxAttempts`. With null, all of them count. */
+  /** Time window in ms. Only failed attempts within this window count towards `maxAttempts`. If null, all failed attempts count. */
   readonly failureWindowMs: number | null;
-  /** True if containers keep running when the ApplicationMaster fails, so that the next attempt can adopt them. */
+  /** True if containers keep running when the ApplicationMaster fails, so that the next attempt can take them over. */
   readonly keepContainers: boolean;
   /** Shell command from `launchCommand`, which YARN copies unchanged into the launch script. */
   readonly command: string;
@@ -32,7 +32,7 @@ export interface ApplicationSubmission {
   readonly tokens: readonly Token[];
   /** Secrets for the container's credentials file. */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
-  /** Users with access in addition to the owner and the administrators. With null, the cluster's default applies. */
+  /** Users with access in addition to the owner and the administrators. If null, the cluster's default applies. */
   readonly acls: { readonly view: Acl; readonly modify: Acl } | null;
 }
 

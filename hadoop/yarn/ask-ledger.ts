@@ -15,7 +15,7 @@ import type { Resources } from '../rpc/records.ts';
  */
 
 export interface Ask {
-  /** Priority of the role. YARN serves asks with lower numbers first. */
+  /** The role's priority. YARN serves asks with lower numbers first. */
   readonly priority: number;
   readonly allocationRequestId: number;
   readonly resources: Resources;
@@ -28,7 +28,7 @@ export interface Ask {
 
 export interface Place {
   readonly host: string;
-  /** Network location of the host, e.g. `/default-rack`. */
+  /** The host's network location, e.g. `/default-rack`. */
   readonly rack: string;
 }
 

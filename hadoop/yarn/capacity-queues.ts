@@ -6,16 +6,19 @@ import { listOf, resourcesSchema } from './resource-manager-answers.ts';
  * response reports them, and the resulting amounts on the current cluster.
  */
 
-/** A queue's share of the nodes that have one label. Amounts are keyed by YARN's resource names: memory-mb, vcores, yarn.io/gpu, ... */
+/**
+ * A queue's share of the nodes that have one label. Resource amounts are keyed by YARN's resource names: memory-mb, vcores, yarn.io/gpu,
+ * ...
+ */
 export interface QueuePartition {
   /** Node label. Empty for nodes without a label. */
   readonly label: string;
-  /** Capacity in percent of the parent queue. */
+  /** Capacity as a percentage of the parent queue's. */
   readonly capacity: number;
   readonly maximumCapacity: number;
   /** Weight, or -1 if the queue has none. */
   readonly weight: number;
-  /** Guaranteed and maximum amounts, given the current size of the cluster. */
+  /** Guaranteed and maximum resources, given the current cluster size. */
   readonly minimum: Readonly<Record<string, number>>;
   readonly maximum: Readonly<Record<string, number>>;
 }
@@ -29,8 +32,8 @@ export interface CapacityQueue {
   /** True if YARN creates a child queue on its first use. */
   readonly makesQueues: boolean;
   /**
-   * How the queue's capacity is configured. `differing` means a different capacity for each resource, or an unknown form. The capacities in
-   * `partitions` are then meaningless.
+   * How the queue's capacity is configured. `differing` means a different capacity for each resource, or an unknown form. In that case, the
+   * capacities in `partitions` are meaningless.
    */
   readonly mode: 'percentage' | 'absolute' | 'weight' | 'differing';
   readonly state: string;
@@ -50,7 +53,7 @@ export interface CapacityQueue {
   readonly masterPercent: number | null;
   readonly priority: number;
   readonly ordering: string | null;
-  /** Maximum lifetime of applications in seconds, or -1 for no limit. */
+  /** Maximum application lifetime in seconds, or -1 for no limit. */
   readonly maximumLifetime: number;
   readonly defaultLifetime: number;
   readonly children: readonly CapacityQueue[];
@@ -136,8 +139,8 @@ const queueSchema: z.ZodType<CapacityQueue> = z
   });
 
 /**
- * Returns true if resources have different capacities, as in `[memory=40%,vcores=60%]`. For such a queue, YARN also reports mode
- * `percentage` and a single `capacity`.
+ * Returns true if resources have different capacities, as in `[memory=40%,vcores=60%]`. For such a queue, YARN also reports the
+ * `percentage` mode and a single `capacity`.
  */
 function differsByResource({ queueCapacityVectorInfo }: z.infer<typeof partitionSchema>): boolean {
   return new Set(queueCapacityVectorInfo?.capacityVectorEntries.map(({ resourceValue }) => resourceValue)).size > 1;

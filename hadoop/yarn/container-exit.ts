@@ -80,7 +80,7 @@ export function describeExit(exitStatus: number, diagnostics: string): string {
   return message === '' || exitStatus === 0 ? `${what}.` : `${what}: ${message}`;
 }
 
-/** Removes text without information for users from YARN's diagnostics: exit codes, names of shell scripts and Java stack traces. */
+/** Shortens YARN's diagnostics by removing text that does not help users: exit codes, names of shell scripts and Java stack traces. */
 export function withoutBoilerplate(diagnostics: string): string {
   const lines = diagnostics
     .split(/\r?\n/)
@@ -98,8 +98,8 @@ export function withoutBoilerplate(diagnostics: string): string {
 }
 
 /**
- * Returns an explanation and a next step if localisation failed because a file was removed or modified after the submission. Returns null
- * for other causes. Every later attempt of the job would fail in the same way.
+ * Returns an explanation and a next step if localisation failed because a file was removed or modified after the job was submitted. In that
+ * case, all later attempts of the job would fail too. Returns null for other causes.
  */
 export function unusableFile(diagnostics: string): string | null {
   const changed = /Resource (\S+?:\/.*?) changed on src filesystem/.exec(diagnostics)?.[1];

@@ -49,7 +49,7 @@ interface QueuedStart {
 const MAX_BATCH = 32;
 const SIGNALS = { dump: 'OUTPUT_THREAD_DUMP', terminate: 'GRACEFUL_SHUTDOWN', kill: 'FORCEFUL_SHUTDOWN' } as const;
 
-/** The client with which an ApplicationMaster starts and stops containers on NodeManagers (ContainerManagementProtocol). */
+/** The client that an ApplicationMaster uses to start and stop containers on NodeManagers (ContainerManagementProtocol). */
 export class NodeManagerClient {
   readonly #connections: NodeConnections;
   readonly #log: Logger;
@@ -61,9 +61,9 @@ export class NodeManagerClient {
   }
 
   /**
-   * Starts a container. Resolves when the NodeManager has accepted the start, which is before the container's process runs. A later error
-   * appears in the container's exit status. Concurrent starts on one node are sent in one call. Throws a RemoteError if the NodeManager
-   * rejects the container.
+   * Starts a container. Resolves when the NodeManager has accepted the request. The container's process is not yet running at that point. A
+   * later error appears in the container's exit status. Concurrent starts on one node are sent in one call. Throws a RemoteError if the
+   * NodeManager rejects the container.
    */
   async start(container: AllocatedContainer, context: LaunchContext): Promise<void> {
     await new Promise<void>((resolve, reject) => {
@@ -106,8 +106,8 @@ export class NodeManagerClient {
   }
 
   /**
-   * Returns the states of containers, keyed by container ID. A NodeManager removes a container about a second after it ends. For a removed
-   * container, the value is an Error.
+   * Returns container states, keyed by container ID. A NodeManager removes a container about a second after the container ends. For a
+   * removed container, the value is an Error.
    */
   async statuses(node: string, containerIds: readonly string[]): Promise<Map<string, ContainerState | Error>> {
     const answer = await this.#connections.call<ContainerFailures & { status: readonly ContainerStatusMessage[] }>(
@@ -244,7 +244,7 @@ function messageOfResource(resource: Resource): object {
 
 /**
  * Converts a URI to a message. YARN encodes the path itself, so the path in the message must not be percent-encoded. Only file:// URIs are
- * encoded and must be decoded first. The port -1 stands for a URI without a port.
+ * encoded and must be decoded first. Port -1 stands for a URI without a port.
  */
 function messageOfUri(text: string): object {
   const [, scheme, host = '', port, path] = /^([a-z][a-z0-9+.-]*):\/\/(\[[^\]]*\]|[^/:]*)(?::(\d+))?(\/.*)$/is.exec(text) ?? [];

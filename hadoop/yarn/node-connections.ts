@@ -13,20 +13,20 @@ const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ContainerManagementProtocol
 /** Maximum number of concurrent calls. Additional calls wait. */
 const MAX_CONCURRENT_CALLS = 128;
 /**
- * Number of open connections above which a connection is closed as soon as it is idle. Thousands of idle connections would use too
- * much memory.
+ * While more connections than this are open, a connection is closed as soon as it is idle. Thousands of idle connections would use too much
+ * memory.
  */
 const MAX_IDLE_CONNECTIONS = 128;
 
 export interface NodeManagerOptions {
-  /** Tokens of the NodeManagers, keyed by `host:port`. They come from ApplicationMasterClient.nodeTokens. */
+  /** NodeManager tokens, keyed by `host:port`. They come from ApplicationMasterClient.nodeTokens. */
   readonly tokens: ReadonlyMap<string, Token>;
   /** Weakest acceptable protection, from HadoopConfiguration.minimumQop. */
   readonly minimumQop: Qop;
   readonly log: Logger;
   readonly callTimeoutMs?: number;
   readonly idleCloseMs?: number;
-  /** Time in ms for which a call to an unreachable NodeManager is retried, because the NodeManager may be restarting. */
+  /** How long a call to an unreachable NodeManager is retried, in ms. The NodeManager may be restarting. */
   readonly maxWaitMs?: number;
 }
 
@@ -51,9 +51,9 @@ export class NodeConnections {
   }
 
   /**
-   * Sends a call and returns the response. `repeated` is true if there were several attempts, so that the NodeManager may have executed the
-   * call more than once. Throws a RemoteError if the NodeManager rejects the call, and RPC_UNREACHABLE if the NodeManager is unreachable
-   * for `maxWaitMs`.
+   * Sends a call and returns the response. `repeated` is true if there were several attempts. In that case, the NodeManager may have
+   * executed the call more than once. Throws a RemoteError if the NodeManager rejects the call, and RPC_UNREACHABLE if the NodeManager is
+   * unreachable for `maxWaitMs`.
    */
   async call<T>(
     node: string,

@@ -1,14 +1,14 @@
 import { asList, childQueuesOf, record, resourcesSchema, rootQueueOf, text } from './resource-manager-answers.ts';
 import { amountsOf } from './running-job.ts';
 
-/** Amounts keyed by the resource names of job.yaml: memory (MiB), vcores, gpus and other resource types. */
+/** Resource amounts, keyed by the resource names in job.yaml: memory (MiB), vcores, gpus and other resource types. */
 export type Room = Readonly<Record<string, number>>;
 
 /** Limit and usage of a queue or of one of its ancestors, for the nodes that have one label. */
 export interface QueueLevel {
   /** Full path, e.g. `root.research.gpu`. */
   readonly path: string;
-  /** Maximum amounts that the queue can use while all other queues are idle. Null if the scheduler does not report them. */
+  /** Maximum resources that the queue can use while all other queues are idle. Null if the scheduler does not report them. */
   readonly maximum: Room | null;
   readonly used: Room;
 }
@@ -16,21 +16,21 @@ export interface QueueLevel {
 export interface LabelRoom {
   /** The queue itself, followed by its ancestors. */
   readonly levels: readonly QueueLevel[];
-  /** The user's limit and usage in the queue. Null if the scheduler has no limit per user or does not report it. */
+  /** The user's limit and usage in the queue. Null if the scheduler has no per-user limit or does not report it. */
   readonly user: { readonly maximum: Room; readonly used: Room } | null;
-  /** Limit and usage of all ApplicationMasters in the queue together. Null if the scheduler does not report them. */
+  /** Combined limit and usage for all ApplicationMasters in the queue. Null if the scheduler does not report them. */
   readonly masters: { readonly maximum: Room; readonly used: Room } | null;
 }
 
-/** The state of a queue, from which tony-ts predicts whether a job can start. */
+/** A queue's state, from which tony-ts predicts whether a job can start. */
 export interface QueueRoom {
   readonly path: string;
   readonly state: string;
-  /** Node label for containers that request no label. Empty for nodes without a label. */
+  /** Node label for containers that do not request one. Empty for nodes without a label. */
   readonly defaultLabel: string;
   readonly runningApplications: number;
   /**
-   * Number of containers for which YARN has reserved resources on a node, but which do not run yet. The queue's `used` includes these
+   * Number of containers for which YARN has reserved resources on a node, but which are not running yet. The queue's `used` includes these
    * resources.
    */
   readonly reservedContainers: number;
@@ -39,11 +39,13 @@ export interface QueueRoom {
    * derived from the usage.
    */
   readonly countsAll: boolean | null;
-  /** Memory increment in MiB. YARN rounds a container's memory up to a multiple of it. Null if the scheduler does not report it. */
+  /**
+   * Memory increment in MiB. YARN rounds a container's memory up to a multiple of this increment. Null if the scheduler does not report it.
+   */
   readonly memoryStep: number | null;
   /** Node labels to which the queue has access, or `*` for all labels. Every queue has access to nodes without a label. */
   readonly reaches: readonly string[];
-  /** Limits and usage, keyed by node label. Contains the empty label and the labels of which the queue has a share. */
+  /** Limits and usage, keyed by node label. Contains the empty label, and every label for which the queue has a share of the nodes. */
   readonly labels: Readonly<Record<string, LabelRoom>>;
 }
 
@@ -51,8 +53,8 @@ type Json = Readonly<Record<string, unknown>>;
 
 /**
  * Finds a queue by name or path in the ResourceManager's scheduler response. Returns null if the response does not contain the queue.
- * Possible causes are a wrong name, a lack of permission to view the queue, and a queue that YARN creates on first use. The Capacity
- * Scheduler reports all fields. The Fair Scheduler reports only the queues' limits and usage.
+ * Possible causes: the name is wrong, the caller may not view the queue, or YARN creates the queue on first use. The Capacity Scheduler
+ * reports all fields. The Fair Scheduler reports only the queues' limits and usage.
  */
 export function queueRoomOf(answer: unknown, name: string, user: string): QueueRoom | null {
   const found = pathTo(rootQueueOf(answer), (path) => path === name || path === `root.${name}` || path.endsWith(`.${name}`), []);
@@ -70,7 +72,7 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
     reservedContainers: number(leaf.reservedContainers) ?? 0,
     countsAll: countsAll(leaf),
     memoryStep: memoryStep(leaf),
-    // Missing if the queue has access to no label. The Fair Scheduler never reports it.
+    // Missing if the queue does not have access to any label. The Fair Scheduler never reports it.
     reaches: [leaf.nodeLabels]
       .flat()
       .map(text)
@@ -81,7 +83,7 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
 
 /**
  * Returns the names of all queues if none of them has this name. Returns null if the queue exists or if YARN may create it. `default`
- * counts as existing, because placement rules of the scheduler may replace it.
+ * counts as existing, because the scheduler's placement rules may replace it.
  */
 export function queuesWithout(answer: unknown, name: string): readonly string[] | null {
   const info = record(record(record(answer).scheduler).schedulerInfo);

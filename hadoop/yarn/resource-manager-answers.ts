@@ -13,7 +13,7 @@ export const LIVE_STATES = ['NEW', 'NEW_SAVING', 'SUBMITTED', 'ACCEPTED', 'RUNNI
 >[];
 export type ApplicationState = z.infer<typeof applicationStateSchema>;
 
-/** Amounts keyed by resource name: memory-mb, vcores, yarn.io/gpu, ... */
+/** Resource amounts, keyed by resource name: memory-mb, vcores, yarn.io/gpu, ... */
 export const resourcesSchema = z
   .object({
     memory: z.number(),
@@ -33,7 +33,7 @@ export interface Application {
   readonly type: string;
   readonly tags: readonly string[];
   readonly state: ApplicationState;
-  /** Final status that the ApplicationMaster has reported, or UNDEFINED before that. */
+  /** Final status that the ApplicationMaster has reported, or UNDEFINED if it has not reported one yet. */
   readonly finalStatus: string;
   /** Progress in percent. */
   readonly progress: number;
@@ -48,13 +48,13 @@ export interface Application {
   readonly allocatedMb: number;
   readonly allocatedVcores: number;
   readonly runningContainers: number;
-  /** Resources of all containers except the ApplicationMaster's, keyed by resource name. Visible to all users of the cluster. */
+  /** Resources of all containers except the ApplicationMaster's, keyed by resource name. Visible to all cluster users. */
   readonly used: Readonly<Record<string, number>>;
-  /** Resources of the ApplicationMaster's container, keyed by resource name. Visible to all users of the cluster. */
+  /** Resources of the ApplicationMaster's container, keyed by resource name. Visible to all cluster users. */
   readonly usedByMaster: Readonly<Record<string, number>>;
-  /** Node label for containers that request no label. Null for nodes without a label. */
+  /** Node label for containers that do not request one. Null for nodes without a label. */
   readonly nodeLabel: string | null;
-  /** State of the log aggregation, e.g. NOT_START, RUNNING, SUCCEEDED, FAILED or DISABLED. */
+  /** Log aggregation state, e.g. NOT_START, RUNNING, SUCCEEDED, FAILED or DISABLED. */
   readonly logAggregation: string | null;
 }
 
@@ -112,7 +112,7 @@ export const applicationSchema = z
     }),
   );
 
-/** Returns a node label, or null for `<Not set>` and `<DEFAULT_PARTITION>`. Names of labels cannot contain `<`. */
+/** Returns a node label, or null for `<Not set>` and `<DEFAULT_PARTITION>`. Label names cannot contain `<`. */
 function labelOf(expression: string): string | null {
   return expression === '' || expression.startsWith('<') ? null : expression;
 }
@@ -141,7 +141,7 @@ export const attemptSchema = z
     number: attempt.id,
     attemptId: attempt.appAttemptId,
     state: attempt.appAttemptState,
-    /** ID of the ApplicationMaster's container, or null before YARN has allocated it. */
+    /** The ApplicationMaster container's ID, or null before YARN has allocated it. */
     containerId: attempt.containerId || null,
     nodeHttp: hostAndPort(attempt.nodeHttpAddress),
     diagnostics: attempt.diagnosticsInfo,
@@ -169,17 +169,17 @@ export const nodeSchema = z
     const used = node.usedResource ?? memoryAndVcores(node.usedMemoryMB, node.usedVirtualCores);
     const available = node.availableResource ?? memoryAndVcores(node.availMemoryMB, node.availableVirtualCores);
     return {
-      /** Address of the NodeManager (`host:port`). */
+      /** The NodeManager's address (`host:port`). */
       id: node.id,
       host: node.nodeHostName,
       /** Network location, e.g. `/default-rack`. */
       rack: node.rack,
-      /** Web address of the NodeManager (`host:port`), or null if the node is lost. */
+      /** The NodeManager's web address (`host:port`), or null if the node is lost. */
       nodeHttp: hostAndPort(node.nodeHTTPAddress),
       state: node.state,
       labels: node.nodeLabels,
       containers: node.numContainers,
-      /** Total resources of the node. A resource type is missing if its total is unknown. */
+      /** The node's total resources. A resource type is missing if its total is unknown. */
       total: node.totalResource ?? totalOf(used, available),
       available,
     };
@@ -191,8 +191,8 @@ function memoryAndVcores(memory: number | undefined, vcores: number | undefined)
 }
 
 /**
- * Returns used plus available resources, because Hadoop 3.2 and older report no total. For an inactive node, all amounts are 0 and the
- * total is unknown.
+ * Returns used plus available resources, because Hadoop 3.2 and older do not report a total. For an inactive node, all quantities are 0 and
+ * the total is unknown.
  */
 function totalOf(used: Readonly<Record<string, number>>, available: Readonly<Record<string, number>>): Record<string, number> {
   const total = sumOf([used, available]);
@@ -214,7 +214,7 @@ export interface Queue {
   /** Full path, e.g. `root.a.b`. */
   readonly path: string;
   readonly state: string;
-  /** Capacity in percent of the cluster. */
+  /** Capacity as a percentage of the cluster. */
   readonly capacity: number;
   readonly usedCapacity: number;
 }
@@ -230,7 +230,7 @@ export function rootQueueOf(answer: unknown): Readonly<Record<string, unknown>> 
   return record(info.rootQueue).queueName === undefined ? info : record(info.rootQueue);
 }
 
-/** Returns the child queues. Supports the formats of both schedulers. */
+/** Returns the child queues. Supports both schedulers' formats. */
 export function childQueuesOf(queue: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>>[] {
   return [...asList(record(queue.queues).queue), ...asList(record(queue.childQueues).queue)].map(record);
 }
@@ -252,7 +252,7 @@ function leaves(queue: Readonly<Record<string, unknown>>): Queue[] {
   ];
 }
 
-/** Parses `{ [key]: [...] }`, including the forms in which Jersey writes empty lists and lists of one element. */
+/** Parses `{ [key]: [...] }`, including the forms in which Jersey writes empty and one-element lists. */
 export function listOf<T extends z.ZodType>(key: string, element: T) {
   return z.unknown().transform((value, context): z.infer<T>[] => {
     const parsed = z.array(element).safeParse(asList(record(value)[key]));
@@ -285,7 +285,9 @@ function number(value: unknown): number {
   return typeof value === 'number' ? value : 0;
 }
 
-/** Returns `host:port` of an address, which is a URL in some responses. Returns null for an empty address, which lost nodes have. */
+/**
+ * Returns the `host:port` part of an address, which is a URL in some responses. Returns null for an empty address, which lost nodes have.
+ */
 function hostAndPort(address: string): string | null {
   return address.replace(/^https?:\/\//, '').replace(/\/.*$/, '') || null;
 }

@@ -2,12 +2,12 @@ import { TonyError } from '../../platform/errors.ts';
 import { parseRemoteException } from '../http/remote-exception.ts';
 
 /**
- * Converts an error response of the ResourceManager to an error.
- * @param path the path of the request
+ * Converts an error response from the ResourceManager to an error.
+ * @param path the request path
  */
 export function refusal(status: number, text: string, path: string): TonyError {
   const remote = parseRemoteException(text);
-  // YARN puts the class name of each wrapped exception before the message.
+  // YARN puts each wrapped exception's class name before the message.
   const message = remote?.message.replace(/^(([\w$]+\.)+[\w$]*(Exception|Error): )+/, '') ?? '';
   if (remote?.exception === 'NotFoundException' && path.startsWith('/ws/v1/cluster/apps/')) {
     return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${path.split('/')[5] ?? 'this application'}.`);
@@ -20,7 +20,7 @@ export function refusal(status: number, text: string, path: string): TonyError {
   if (remote !== null) {
     return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
   }
-  // Errors of servlet filters are HTML or plain text.
+  // Servlet filters return errors as HTML or plain text.
   const plain = text
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ')

@@ -39,7 +39,7 @@ export interface ResourceManagerOptions {
   readonly user: string | null;
   /** Defaults to a login that sends the user name. */
   readonly login?: Login;
-  /** The trusted certificate authorities. Defaults to those of Node.js. */
+  /** The trusted certificate authorities. Defaults to Node's own. */
   readonly trust?: ServerTrust;
   /** Maximum time in ms to find an active ResourceManager. */
   readonly maxWaitMs?: number;
@@ -80,13 +80,13 @@ const MAXIMUM_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export const SUBMISSION_PATH = '/ws/v1/cluster/apps';
 
-/** Internal states of applications, which appear only in responses to kill requests. */
+/** Internal application states, which appear only in responses to kill requests. */
 const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
 
 /**
  * A client for the ResourceManager's REST API
  * (https://hadoop.apache.org/docs/stable/hadoop-yarn/hadoop-yarn-site/ResourceManagerRest.html). The client tries all ResourceManagers
- * until it finds the active one. It retries calls after connection failures, which is safe: a second kill or a second submission with the
+ * until it finds the active one. It retries calls after connection failures. This is safe: a second kill or a second submission with the
  * same ID has no effect, and unused application IDs are harmless.
  */
 export class ResourceManager {
@@ -165,7 +165,7 @@ export class ResourceManager {
     return checked(z.object({ apps: listOf('app', applicationSchema) }), answer).apps;
   }
 
-  /** Asks the ResourceManager to kill an application. Returns the application's state, which can be a transitional one. */
+  /** Asks the ResourceManager to kill an application. Returns the application's state, which can be transitional. */
   async kill(id: string, diagnostics?: string): Promise<ApplicationState | (typeof ENDING_STATES)[number]> {
     const body = { state: 'KILLED', ...(diagnostics === undefined ? {} : { diagnostics }) };
     const answer = await this.#json({ method: 'PUT', path: `${pathOf(id)}/state`, body });
@@ -177,7 +177,7 @@ export class ResourceManager {
     return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
   }
 
-  /** Returns the active nodes. With `states`, returns the nodes in one of these states instead, e.g. LOST. */
+  /** Returns the active nodes. If `states` is given, returns the nodes in any of these states instead, e.g. LOST. */
   async nodes(states: readonly string[] = []): Promise<Node[]> {
     const query: Record<string, string> = states.length === 0 ? {} : { states: states.join(',') };
     const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/nodes', query });
@@ -202,7 +202,7 @@ export class ResourceManager {
     return queuesWithout(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name);
   }
 
-  /** Returns the root queue of the Capacity Scheduler with all descendants, or null if the cluster uses another scheduler. */
+  /** Returns the Capacity Scheduler's root queue with all descendants, or null if the cluster uses another scheduler. */
   async capacityQueues(): Promise<CapacityQueue | null> {
     return checked(capacitySchedulerSchema, await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
   }
@@ -224,7 +224,7 @@ export class ResourceManager {
     }
   }
 
-  /** Returns the version and state of the active ResourceManager. */
+  /** Returns the active ResourceManager's version and state. */
   async clusterInfo(): Promise<ClusterInfo> {
     const schema = z.object({ clusterInfo: clusterInfoSchema });
     // This is the only endpoint to which a ResourceManager responds while it is a standby or starting.
@@ -241,7 +241,7 @@ export class ResourceManager {
   }
 
   /**
-   * Fetches a page of the ApplicationMaster through YARN's web proxy. Returns null if there is no ApplicationMaster to respond: the
+   * Fetches a page from the ApplicationMaster through YARN's web proxy. Returns null if there is no ApplicationMaster to respond: the
    * application is unknown, the ApplicationMaster has not registered yet, or the application has ended, in which case the proxy redirects.
    */
   async proxy(id: string, path: string, options: { readonly timeoutMs?: number } = {}): Promise<ProxyAnswer | null> {
@@ -294,7 +294,7 @@ export class ResourceManager {
     });
   }
 
-  /** Returns the HA state of a ResourceManager, or null if the ResourceManager does not report it. */
+  /** Returns a ResourceManager's HA state, or null if the ResourceManager does not report it. */
   async #haState(address: string): Promise<string | null> {
     const sent = await this.#send(address, { method: 'GET', path: '/ws/v1/cluster/info' });
     if ('again' in sent) {

@@ -12,7 +12,7 @@ import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
 /**
- * Number of rejections by each ResourceManager after which a call fails. A single rejection can come from a ResourceManager that is
+ * A call fails once it has been rejected this many times per ResourceManager. A single rejection can come from a ResourceManager that is
  * shutting down.
  */
 const REFUSALS_BEFORE_GIVING_UP = 3;
@@ -26,7 +26,7 @@ export interface SchedulerOptions {
   readonly minimumQop: Qop;
   readonly log: Logger;
   readonly callTimeoutMs?: number;
-  /** Time in ms without any reachable ResourceManager after which a call fails. */
+  /** A call fails if no ResourceManager has been reachable for this time, in ms. */
   readonly unreachableAfterMs?: number;
 }
 

@@ -10,7 +10,7 @@ import type { Application } from './resource-manager-answers.ts';
 
 type Submission = Pick<Application, 'id' | 'startedAt'>;
 
-/** Returns the IDs of those `applications` that were submitted before `own`, even if their submission times are hidden. */
+/** Returns the IDs of the `applications` that were submitted before `own`, even if their submission times are hidden. */
 export async function submittedBefore(
   own: Submission,
   applications: readonly Submission[],
@@ -18,7 +18,7 @@ export async function submittedBefore(
   filter: Pick<ApplicationFilter, 'types' | 'states'>,
 ): Promise<ReadonlySet<string>> {
   const ids = (found: readonly Submission[]): string[] => found.map(({ id }) => id);
-  // Without the application's own submission time, a filter by time is impossible. Compare IDs instead.
+  // Without the application's own submission time, filtering by time is impossible. Compare IDs instead.
   if (own.startedAt === 0) {
     return new Set(ids(applications.filter((other) => compareIds(other.id, own.id) < 0)));
   }
@@ -35,7 +35,7 @@ export async function submittedBefore(
 
 /**
  * Sorts applications by submission time. Used by processes that are not applications themselves. An application with a hidden submission
- * time follows all applications with lower IDs, although it may have been submitted even later.
+ * time is placed after all applications with lower IDs, although its true position may be even later.
  */
 export function inOrderOfSubmission<T extends Submission>(applications: readonly T[]): T[] {
   let latest = 0;
@@ -54,8 +54,8 @@ function compareSubmissions(one: Submission, other: Submission): number {
 }
 
 /**
- * Compares two application IDs by the ResourceManager's start time, then by number. The numbers can have any size, because users can invent
- * IDs.
+ * Compares two application IDs by the ResourceManager's start time, then by number. The numbers can be arbitrarily large, because users can
+ * invent IDs.
  */
 function compareIds(one: string, other: string): number {
   const [started, number] = partsOf(one);

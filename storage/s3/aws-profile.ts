@@ -15,11 +15,11 @@ export async function readAwsProfile(environment: Environment): Promise<Profile>
   const credentials = environment.AWS_SHARED_CREDENTIALS_FILE || path.join(folder, 'credentials');
   const config = environment.AWS_CONFIG_FILE || path.join(folder, 'config');
   const [keys, settings] = await Promise.all([readIfExists(credentials), readIfExists(config)]);
-  // In the config file, headings of profiles begin with the word `profile`, except for `default`.
+  // In the config file, profile headings begin with the word `profile`, except for `default`.
   return { ...sectionOf(settings ?? '', [`profile ${name}`, name]), ...sectionOf(keys ?? '', [name]) };
 }
 
-/** Returns the values of the named sections of an INI file. Ignores indented lines, because they contain nested values. */
+/** Returns the values in the named sections of an INI file. Ignores indented lines, because they contain nested values. */
 export function sectionOf(text: string, names: readonly string[]): Profile {
   const values: Record<string, string> = {};
   let isWanted = false;

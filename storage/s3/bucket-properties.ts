@@ -6,7 +6,7 @@ export interface Properties {
 
 /**
  * Returns the properties for a bucket. As in Hadoop, `fs.s3a.bucket.BUCKET.KEY` overrides `fs.s3a.KEY`.
- * @param bucket the bucket's name, or '' for buckets without properties of their own
+ * @param bucket the bucket's name, or '' for buckets that have no specific properties
  */
 export function bucketProperties(properties: Properties, bucket: string): Properties {
   return {

@@ -12,7 +12,7 @@ type Keys = Pick<S3Connection, 'accessKeyId' | 'secretAccessKey' | 'sessionToken
 const DEFAULT_REGION = 'us-east-1';
 const CREDENTIAL_STORES = ['fs.s3a.security.credential.provider.path', CREDENTIAL_PROVIDERS];
 
-/** Where to look for the settings of object stores on a user's machine. */
+/** Where to look for object store settings on a user's machine. */
 export interface S3Sources {
   readonly environment: Environment;
   /** Null if there is no Hadoop configuration. */
@@ -28,7 +28,7 @@ export interface HadoopSource {
 /**
  * Returns a function that finds a bucket's object store and the user's access key for it. The access key comes from the first of these
  * sources that has one: the environment, the profile that AWS_PROFILE names, Hadoop's fs.s3a.* properties and credential providers, the
- * profile `default`. Other settings come from the environment, from Hadoop's properties or from the profile, in this order. The function
+ * `default` profile. Other settings come from the environment, from Hadoop's properties or from the profile, in this order. The function
  * searches only once for each bucket.
  */
 export function s3Finder(sources: S3Sources): FindS3Connection {
@@ -63,7 +63,8 @@ async function findConnection(bucket: string, { environment, hadoop }: S3Sources
       given(properties?.get('fs.s3a.endpoint.region')) ??
       given(profile.region) ??
       DEFAULT_REGION,
-    // By default, use host names that contain the bucket only for AWS. They need DNS entries, which other stores rarely have.
+    // By default, the bucket name becomes part of the host name only for AWS. Such host names need DNS entries, which other stores rarely
+    // have.
     pathStyle:
       style === undefined ? endpoint !== null && !/\.amazonaws\.com(\.cn)?(:\d+)?\/?$/.test(endpoint) : style.toLowerCase() === 'true',
     ...keys,
@@ -108,7 +109,7 @@ async function keysOfHadoop(
   }
 }
 
-/** Returns the hint of the HDFS error if a credential provider on HDFS could not be read, and a general hint otherwise. */
+/** If a credential provider on HDFS could not be read, returns the HDFS error's hint. Otherwise, returns a general hint. */
 function hintOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : null;
   return cause instanceof TonyError
@@ -137,7 +138,7 @@ function given(value: string | undefined): string | undefined {
   return trimmed === '' ? undefined : trimmed;
 }
 
-/** Returns Hadoop's endpoint with a scheme. If the endpoint has none, fs.s3a.connection.ssl.enabled selects the scheme. */
+/** Returns Hadoop's endpoint with a scheme. If the endpoint has no scheme, fs.s3a.connection.ssl.enabled selects the scheme. */
 function hadoopEndpoint(properties: Properties | null): string | undefined {
   const endpoint = given(properties?.get('fs.s3a.endpoint'));
   if (endpoint === undefined || /^[a-z]+:\/\//i.test(endpoint)) {

@@ -22,18 +22,18 @@ import type { S3Connection } from './s3-connection.ts';
  */
 
 /**
- * An environment variable that disables a warning of the SDK. The SDK warns that its future versions will require a newer Node.js, but the
- * bundle always contains the same version.
+ * An environment variable that disables an SDK warning. The SDK warns that its future versions will require a newer Node.js, but the bundle
+ * always contains the same version.
  */
 const NO_WARNING = 'AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED';
 
 const ATTEMPTS = 5;
 const CONNECT_MS = 10_000;
-/** Maximum time in ms to wait for a response, and between two pieces of a body. */
+/** Maximum time in ms to wait for a response, and between two chunks of a body. */
 const SILENCE_MS = 60_000;
 const SOCKETS = 64;
 
-/** Name of the metadata field that contains the ID of an object's writer. */
+/** Name of the metadata field that contains the ID of the writer that created an object. */
 const WRITER = 'tony-writer';
 
 export interface ObjectPlace {
@@ -123,7 +123,7 @@ export class S3Client {
 
   /**
    * Creates or replaces an object. If `isExclusive` is true and the object exists, fails with status 412.
-   * @param writer a unique ID of this write
+   * @param writer a unique ID for this write
    */
   async put(
     { bucket, key }: ObjectPlace,

@@ -11,18 +11,18 @@ export interface S3Connection {
   readonly pathStyle: boolean;
   readonly accessKeyId: string;
   readonly secretAccessKey: Secret;
-  /** The session token of temporary credentials. Null for permanent credentials. */
+  /** The session token for temporary credentials. Null for permanent credentials. */
   readonly sessionToken: Secret | null;
 }
 
-/** Finds the object store of a bucket, and the access key for it. The name '' stands for all buckets without settings of their own. */
+/** Finds a bucket's object store, and the access key for it. The name '' stands for all buckets that have no specific settings. */
 export type FindS3Connection = (bucket: string) => Promise<S3Connection>;
 
 /** The object stores and access keys that a job receives. */
 export interface JobConnections {
-  /** Connections of the buckets in job.yaml, keyed by bucket. */
+  /** Connections for the buckets in job.yaml, keyed by bucket. */
   readonly buckets: Readonly<Record<string, S3Connection>>;
-  /** Connection of all other buckets. Null if the user has access keys only for certain buckets. */
+  /** Connection for all other buckets. Null if the user has access keys only for certain buckets. */
   readonly others: S3Connection | null;
 }
 
@@ -50,7 +50,7 @@ export function decodeJobConnections(encoded: string): FindS3Connection {
   };
 }
 
-/** Returns the fields of an encoded connection, with the secrets as plain text. */
+/** Returns an encoded connection's fields, with the secrets as plain text. */
 function opened({ secretAccessKey, sessionToken, ...connection }: S3Connection): object {
   const text = (secret: Secret): string => Buffer.from(secret.reveal()).toString('utf8');
   return { ...connection, secretAccessKey: text(secretAccessKey), sessionToken: sessionToken && text(sessionToken) };

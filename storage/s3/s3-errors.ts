@@ -10,7 +10,7 @@ export function statusOf(error: unknown): number | undefined {
   return isRecord(metadata) && typeof metadata.httpStatusCode === 'number' ? metadata.httpStatusCode : undefined;
 }
 
-/** Returns true for an error of a request to the store. Errors of the caller's own streams have no metadata. */
+/** Returns true for an error in a request to the store. Errors in the caller's own streams have no metadata. */
 export function isRequestError(error: unknown): boolean {
   return isRecord(error) && '$metadata' in error;
 }
@@ -19,7 +19,7 @@ export function isRequestError(error: unknown): boolean {
 export function s3Error(error: unknown, uri: string): TonyError {
   const status = statusOf(error);
   const name = error instanceof Error ? error.name : '';
-  // The response to a HEAD request has no body, so the SDK's message is only a generic one.
+  // The response to a HEAD request has no body, so the SDK's message is only generic.
   const message = `${uri}: ${[name, messageOf(error)].filter((text, at, all) => text !== '' && all.indexOf(text) === at).join(': ')}`;
   const options = { cause: error };
   if (name === 'NoSuchBucket') {

@@ -7,7 +7,7 @@ const PARTS_PER_SIZE = 1000;
 /** Maximum number of parts that are sent concurrently, to limit memory usage. */
 const PARTS_IN_FLIGHT = 4;
 
-/** Returns the size of a part in bytes. The first part has the number 1. */
+/** Returns a part's size in bytes. Part numbers start at 1. */
 function partBytes(number: number): number {
   return PART_BYTES * 2 ** Math.floor((number - 1) / PARTS_PER_SIZE);
 }
@@ -15,8 +15,8 @@ function partBytes(number: number): number {
 /**
  * Uploads an object in parts. The object appears only when the caller completes the upload. If a part or the source fails, the function
  * aborts the upload, because the store would otherwise keep the parts.
- * @param pieces the content, in pieces as returned by `partsOf`. The function requests no further piece while PARTS_IN_FLIGHT parts are
- * being sent.
+ * @param pieces the content, in pieces as returned by `partsOf`. The function does not request another piece while PARTS_IN_FLIGHT parts
+ * are being sent.
  */
 export async function uploadParts(
   client: S3Client,
@@ -54,7 +54,7 @@ export async function uploadParts(
   }
 }
 
-/** Removes the parts of an upload. Ignores errors: if the store is unreachable, its lifecycle rules should remove the parts. */
+/** Removes an upload's parts. Ignores errors: if the store is unreachable, its lifecycle rules should remove the parts. */
 export async function abortUpload(client: S3Client, upload: Upload): Promise<void> {
   await client.abortUpload(upload).catch(() => {});
 }

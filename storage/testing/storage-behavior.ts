@@ -7,7 +7,7 @@ import { joinUri, nameOf, parentUri } from '../uri.ts';
 
 /**
  * Defines the tests that every storage must pass. `open` returns the storage and the URI of an empty folder. For an object store, the tests
- * expect no permissions and no atomic operations on folders, and allow a file below another file.
+ * do not expect permissions or atomic folder operations, and allow a file below another file.
  */
 export function describeStorage(
   kind: string,

@@ -6,7 +6,7 @@ export interface Asset {
   readonly type: string;
   readonly body: Buffer;
   readonly gzip: Buffer;
-  /** The hash of the content. It is part of the asset's name, so browsers can cache the asset forever. */
+  /** The content hash. It is part of the asset's name, so browsers can cache the asset forever. */
   readonly hash: string;
 }
 

@@ -7,7 +7,7 @@ export const PAGE_POLICY =
 const TITLES = { job: 'Job', history: 'Job history' } as const;
 
 /**
- * Returns the HTML of a page. The page's script loads and renders the content.
+ * Returns a page's HTML. The page's script loads and renders the content.
  * @param options.base the relative path from the page to the folder that contains `assets/` and `api/`. Pass '' for a page at `tony/`, or
  * 'tony/' for a page one folder above.
  */

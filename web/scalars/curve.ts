@@ -10,8 +10,8 @@ interface Point {
 }
 
 /**
- * The values of one tag, ascending by step. A growing curve is thinned: it keeps every `stride`-th value, and the stride doubles when the
- * curve has too many points. The newest value is always included.
+ * The values of one tag, in ascending step order. A growing curve is thinned: it keeps every `stride`-th value, and the stride doubles when
+ * the curve has too many points. The newest value is always included.
  */
 export class Curve {
   #kept: Point[] = [];

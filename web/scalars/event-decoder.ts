@@ -16,7 +16,7 @@ export interface ScalarEvent {
   /** Seconds since the epoch. */
   readonly wallTime: number;
   readonly step: number;
-  /** Set in the first event of a file, for example `brain.Event:2`; otherwise null. */
+  /** Set in a file's first event, for example `brain.Event:2`; otherwise null. */
   readonly fileVersion: string | null;
   /** Marks the start of a run. The values that earlier runs have written for this step and later steps become invalid. */
   readonly isStart: boolean;
@@ -28,8 +28,8 @@ export interface EventValue {
   /** null if the value is not a number. */
   readonly number: number | null;
   /**
-   * A `simple` value is always a scalar. A `tensor` is a scalar if the plugin of its tag is `scalars`. Only the first value of a tag names
-   * the plugin.
+   * A `simple` value is always a scalar. A `tensor` value is a scalar if its tag belongs to the `scalars` plugin. Only the first value of a
+   * tag names the plugin.
    */
   readonly form: 'simple' | 'tensor' | 'other';
   readonly plugin: string | null;
@@ -125,7 +125,7 @@ function decodeTensor(data: Buffer): number | null {
   if (content !== null && content.length > 0) {
     return fromContent(type, content);
   }
-  // Writers may omit the content of a tensor whose value is 0.
+  // Writers may omit a tensor's content if its value is 0.
   return listed === null ? (KNOWN.has(type) ? 0 : null) : fromList(type, listed);
 }
 

@@ -153,7 +153,7 @@ export class RunReader {
   }
 }
 
-/** The state of the current file. A growing file may end within a record; the parser buffers the incomplete record. */
+/** The current file's state. A growing file may end within a record; the parser buffers the incomplete record. */
 interface EventFile {
   readonly name: string;
   readonly records: TfRecordParser;

@@ -40,8 +40,8 @@ interface Run {
 }
 
 /**
- * Reads the curves of a job's summaries while the job writes them. The reader is active only while requests arrive. It reads one file at a
- * time, in short time slices, and reads each byte only once.
+ * Reads the curves in a job's summaries while the job writes the summaries. The reader is active only while requests arrive. It reads one
+ * file at a time, in short time slices, and reads each byte only once.
  */
 export class ScalarReader {
   readonly #options: ScalarReaderOptions;
@@ -221,8 +221,8 @@ export class ScalarReader {
 }
 
 /**
- * Returns the progress in steps of ten per cent, so that the message changes only a few times. Returns an empty string if little data
- * remains unread.
+ * Returns the progress in steps of 10 %, so that the message changes only a few times. Returns an empty string if little data remains
+ * unread.
  */
 function progressOf(done: number, total: number): string {
   if (total < 4 * 1024 * 1024 || done >= total) {

@@ -12,10 +12,10 @@ import { TASK_ENVIRONMENT } from '../../training/process/task-context.ts';
 import { serveTls } from './secure-channel.ts';
 import { TensorBoard } from './tensorboard.ts';
 
-// The program of the `tensorboard` role: serves TensorBoard to the job's ApplicationMaster only.
+// The `tensorboard` role's program: serves TensorBoard to the job's ApplicationMaster only.
 
 const LOOK_MS = 5_000;
-/** The job shows a limited number of notices, so this limit leaves space for the notices of other tasks. */
+/** The job shows a limited number of notices, so this limit leaves space for other tasks' notices. */
 const MAX_NOTICES = 5;
 
 const log = createLogger({ task: 'tensorboard' });

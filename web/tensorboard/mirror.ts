@@ -16,7 +16,7 @@ const FIRST_PAUSE_MS = 1_000;
 const PAUSE_MS = 5_000;
 const LONGEST_BACKOFF_MS = 60_000;
 const COPYING_SHARE = 0.5;
-/** The time after the start, in ms, during which the mirror polls more often, so that the first curves of a new job appear soon. */
+/** How long after its start the mirror polls more often, in ms, so that a new job's first curves appear quickly. */
 const EAGER_MS = 60_000;
 
 export interface MirrorOptions {
@@ -38,8 +38,8 @@ interface Copy {
 }
 
 /**
- * Keeps a local copy of a folder, and reads only the new bytes of each file. The files of a folder appear in name order, as readers of
- * event files expect.
+ * Keeps a local copy of a folder, and reads only the new bytes of each file. The files in a folder appear in name order, as event file
+ * readers expect.
  */
 export class Mirror {
   readonly #options: MirrorOptions;
@@ -145,7 +145,7 @@ export class Mirror {
   }
 
   /**
-   * Copies folders in parallel, and the files of each folder in order. Returns the message of the first failure, or null if all copies
+   * Copies folders in parallel, and the files in each folder in order. Returns the message of the first failure, or null if all copies
    * succeeded.
    */
   async #copyAll(folders: readonly (readonly StoredFile[])[]): Promise<string | null> {
@@ -180,7 +180,7 @@ export class Mirror {
     }
   }
 
-  /** Appends the new bytes of a file. Returns false if another file has replaced the copied file. */
+  /** Appends a file's new bytes. Returns false if another file has replaced the copied file. */
   async #append(file: StoredFile, copy: Copy): Promise<boolean> {
     const target = this.#pathOf(file.name);
     const overlap = Math.min(copy.bytes, this.#limits.overlapBytes);
@@ -265,7 +265,7 @@ export class Mirror {
     });
   }
 
-  /** Removes the file or folder at the path, because a file may have replaced a folder in the storage, or vice versa. */
+  /** Removes any file or folder at the path, because in the storage, a folder may have been replaced by a file, or vice versa. */
   async #makeRoom(name: string): Promise<void> {
     const folder = path.dirname(this.#pathOf(name));
     await rm(this.#pathOf(name), { recursive: true, force: true });

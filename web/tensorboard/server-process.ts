@@ -7,7 +7,7 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { ISOLATION, type Python } from '../../platform/python/interpreters.ts';
 
-/** The build copies the script to the folder of every bundle that contains this file. */
+/** The build places a copy of the script next to every bundle that includes this file. */
 const SCRIPT = fileURLToPath(new URL('./tensorboard-server.py', import.meta.url));
 const MAX_LINE = 2_000;
 const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'LD_LIBRARY_PATH'];
@@ -15,7 +15,7 @@ const KEPT_ENVIRONMENT = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDI
 export interface ServerProcessOptions {
   readonly python: Python;
   readonly folder: string;
-  /** The socket's path as TensorBoard's process sees it. */
+  /** The socket's path as the TensorBoard process sees it. */
   readonly socket: string;
   readonly logs: string;
   readonly log: Logger;
@@ -42,11 +42,11 @@ export class ServerProcess {
     const { python, folder, socket, logs, log } = options;
     const flags = [
       `--logdir=${logs}`,
-      // The fast loader is a separate process. It listens on a port to which every user of the machine can connect.
+      // The fast loader is a separate process. It listens on a port to which every user on the machine can connect.
       '--load_fast=false',
-      // A restarted run continues in a new file. The new name may sort before the old name, because the clocks of nodes differ.
+      // A restarted run continues in a new file. The new name may sort before the old name, because the nodes' clocks differ.
       '--reload_multifile=true',
-      // Keeps reading growing files regardless of the age of their events.
+      // Keeps reading growing files regardless of how old their events are.
       '--reload_multifile_inactive_secs=-1',
       '--reload_interval=3',
     ];

@@ -40,7 +40,7 @@ def main():
         return 1
 
     class Handler(serving.WSGIRequestHandler):
-        # Keeps connections alive. The timeout releases the thread of an idle connection.
+        # Keeps connections alive. The timeout releases an idle connection's thread.
         protocol_version = "HTTP/1.1"
         timeout = 300
 
@@ -60,7 +60,7 @@ def main():
                 super().handle_error(request, client_address)
 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    # Overrides the node's own table of media types, which may contain types that browsers reject.
+    # Overrides the node's own media type table, which may contain types that browsers reject.
     for kind, ending in (("text/javascript", ".js"), ("text/html", ".html"), ("font/woff2", ".woff2")):
         mimetypes.add_type(kind, ending)
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=Server)

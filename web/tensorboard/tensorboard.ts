@@ -13,20 +13,23 @@ import { parseUri } from '../../storage/uri.ts';
 import { Mirror } from './mirror.ts';
 import { type ServerEnd, ServerProcess } from './server-process.ts';
 
-/** The maximum startup time of TensorBoard, in ms. The first start may load its modules from a slow disk. */
+/** How long TensorBoard may take to start, in ms. The first start may load its modules from a slow disk. */
 const START_MS = 180_000;
 /**
- * How long TensorBoard's start waits for the first copy, in ms. TensorBoard's page requests the list of runs only once, so the runs must
- * exist by then.
+ * How long to wait for the first copy before starting TensorBoard, in ms. TensorBoard's page requests the list of runs only once, so the
+ * runs must exist by then.
  */
 const FIRST_COPY_MS = 20_000;
-/** The pause between two liveness probes and the deadline of a probe, in ms. TensorBoard may respond slowly while it reads a large run. */
+/** The pause between two liveness probes and the deadline for a probe, in ms. TensorBoard may respond slowly while it reads a large run. */
 const PROBE_PAUSE_MS = 15_000;
 const PROBE_MS = 120_000;
 const BACKOFF = { firstMs: 1_000, mostMs: 60_000 };
-/** A process that has run for this time, in ms, resets the backoff. */
+/** The backoff is reset once a process has run for this long, in ms. */
 const STEADY_MS = 120_000;
-/** The minimum time in ms between two restarts for replaced files. TensorBoard must remain available between restarts. */
+/**
+ * The minimum time in ms between two restarts due to replaced files. More frequent restarts would make TensorBoard unavailable for too
+ * long.
+ */
 const RESTART_PAUSE_MS = 60_000;
 const SOCKET = 'tensorboard.sock';
 
@@ -36,7 +39,7 @@ export interface TensorBoardOptions {
   /** The URI of the summary folder, which may not exist yet. */
   readonly summaryDir: string;
   readonly storage: Storage;
-  /** The absolute path of a private folder. The folder is created with mode 0700 and removed at the end. */
+  /** The absolute path of a private folder. The folder is created with mode 0700, and removed when TensorBoard is closed. */
   readonly folder: string;
   /** The maximum size in bytes of the local copy of the summaries; 16 GiB by default. */
   readonly copyBytes?: number;
@@ -104,7 +107,7 @@ export class TensorBoard {
     if (state !== 'ready') {
       throw new TonyError('TENSORBOARD_UNAVAILABLE', message);
     }
-    // The path of a Unix socket is limited to 107 bytes, and the folder's path may be longer.
+    // A Unix socket's path is limited to 107 bytes, and the folder's path may be longer.
     return connect({ path: `/proc/self/fd/${this.#directory.fd}/${SOCKET}` });
   }
 
@@ -234,7 +237,7 @@ export class TensorBoard {
     });
   }
 
-  /** Restarts TensorBoard after a file was replaced, because TensorBoard would continue reading from its old position in the new file. */
+  /** Restarts TensorBoard after a file was replaced, because TensorBoard would otherwise continue at its old position in the new file. */
   #restartSoon(): void {
     if (this.#restart !== null || this.#closing.signal.aborted) {
       return;

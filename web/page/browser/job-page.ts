@@ -76,7 +76,7 @@ function skip(event: MouseEvent): void {
   document.getElementById('content')?.focus();
 }
 
-/** Replaces a view that fails to render with an error message. The rest of the page keeps working. */
+/** Shows an error message in place of a view that fails to render. The rest of the page keeps working. */
 class Guard extends Component<{ children: Content }, { error: unknown }> {
   override state = { error: null };
 

@@ -1,4 +1,4 @@
-/** The default deadline of a request, in ms. A busy ApplicationMaster may need several seconds for a response. */
+/** The default request deadline, in ms. A busy ApplicationMaster may need several seconds to respond. */
 const DEADLINE_MS = 15_000;
 
 /** The URL of `tony/`: the script is in `tony/assets/`, and the API is at `tony/api/`. */

@@ -20,7 +20,7 @@ export function searchField(label: string, value: string, onChange: (value: stri
   </label>`;
 }
 
-/** Returns whether the text contains each word of a filter, ignoring case. */
+/** Returns whether the text contains every word in a filter, ignoring case. */
 export function containsWords(text: string, filter: string): boolean {
   const searched = text.toLowerCase();
   return filter

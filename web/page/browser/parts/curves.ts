@@ -85,7 +85,7 @@ export function smoothed(values: readonly (number | null)[], weight: number): (n
   });
 }
 
-/** Replaces values that a logarithmic scale cannot show with null. */
+/** Replaces with null the values that a logarithmic scale cannot show. */
 export function positive(values: readonly (number | null)[]): (number | null)[] {
   return values.map((value) => (value !== null && value > 0 ? value : null));
 }

@@ -18,7 +18,7 @@ export function formatElapsed(ms: number): string {
   return formatDuration(Math.max(0, Math.floor(ms / 1000) * 1000)).replace(/^0 ms$/, '0 s');
 }
 
-/** Formats a duration below a minute in tenths of seconds, because startup phases can be shorter than a second. */
+/** Formats a duration below a minute in tenths of a second, because startup phases can be shorter than a second. */
 export function formatSpan(ms: number): string {
   return ms < 60_000 ? formatDuration(Math.max(0, Math.round(ms / 100) * 100)).replace(/^0 ms$/, '0 s') : formatElapsed(ms);
 }
@@ -50,7 +50,7 @@ export function formatMoment(at: number): string {
 }
 
 /**
- * Formats the label of a tick on a time axis. The label is the date if `step` is at least a day, and otherwise the time. The time omits the
+ * Formats a tick label on a time axis. The label is the date if `step` is at least a day, and otherwise the time. The time omits the
  * seconds if `step` is at least a minute.
  * @param step time between two ticks, in seconds
  */
@@ -70,7 +70,7 @@ export function spoken(tag: string): string {
 }
 
 /**
- * Formats a metric value: accuracies in percent, large numbers without decimals. If `step` is given, formats an axis label, without
+ * Formats a metric value: accuracies as percentages, large numbers without decimals. If `step` is given, formats an axis label, without
  * trailing zeros.
  */
 export function formatMetric(name: string, value: number | null, step?: number): string {

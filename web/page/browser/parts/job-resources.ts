@@ -5,7 +5,7 @@ import { PolledResource } from './polled-resource.ts';
 import { withSamples } from './usage-history.ts';
 
 const JOB_EVERY_MS = 2_000;
-/** The deadline of a status request, in ms. It is short because the ApplicationMaster answers from memory. */
+/** The deadline for a status request, in ms. It is short because the ApplicationMaster answers such requests from memory. */
 const JOB_DEADLINE_MS = 4_000;
 const CHARTS_EVERY_MS = 5_000;
 const LOG_EVERY_MS = 2_000;

@@ -9,7 +9,7 @@ export interface Problem {
 
 export interface Reading<T> {
   readonly data: T | null;
-  /** The arrival time of `data` by the browser's clock, in ms since the epoch. */
+  /** The time at which `data` arrived by the browser's clock, in ms since the epoch. */
   readonly at: number | null;
   readonly problem: Problem | null;
 }
@@ -25,7 +25,7 @@ export interface PolledResourceOptions<T> {
 /** Once the job has ended, polling stops after this many failed requests, because the job's server may have stopped. */
 const LAST_TRIES = 3;
 
-/** Polls one resource of the job while at least one component subscribes to it. Sends one request at a time. */
+/** Polls one of the job's resources while at least one component subscribes to it. Sends one request at a time. */
 export class PolledResource<T> {
   readonly #options: PolledResourceOptions<T>;
   readonly #listeners = new Set<() => void>();
@@ -102,7 +102,7 @@ export class PolledResource<T> {
   }
 }
 
-/** Returns the state of the resource, and polls it while the component is mounted. */
+/** Returns the resource's state, and polls the resource while the component is mounted. */
 export function usePolledResource<T>(feed: PolledResource<T>): Reading<T> {
   const [, setTurn] = useState({});
   useEffect(() => feed.subscribe(() => setTurn({})), [feed]);

@@ -1,7 +1,7 @@
 import { backoffMs } from '../../../../platform/backoff.ts';
 
 /**
- * Factor by which the pauses between requests are longer while the page is hidden. A hidden page still polls, so that its data is recent
+ * While the page is hidden, the pauses between requests are this many times as long. A hidden page still polls, so that its data is recent
  * when the user returns.
  */
 const HIDDEN_FACTOR = 8;

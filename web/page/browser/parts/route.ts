@@ -20,7 +20,7 @@ export function parseRoute(hash: string): Route | null {
 }
 
 export function formatRoute(section: Section, ...rest: readonly string[]): string {
-  // A colon needs no escape in a fragment, and `worker:0` is easier to read than `worker%3A0`.
+  // A colon does not need to be escaped in a fragment, and `worker:0` is easier to read than `worker%3A0`.
   return `#${[section, ...rest.map((part) => encodeURIComponent(part).replaceAll('%3A', ':'))].join('/')}`;
 }
 

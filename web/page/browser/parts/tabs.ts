@@ -13,7 +13,7 @@ const TITLES: Readonly<Record<Section, string>> = {
   configuration: 'Configuration',
 };
 
-/** Renders the tab list, with mouse and arrow key control, and the panel of the selected tab. */
+/** Renders the tab list, with mouse and arrow key control, and the selected tab's panel. */
 export function Tabs({ route, children }: { route: Route; children: Content }): Content {
   const list = useRef<HTMLDivElement>(null);
   const panel = useRef<HTMLDivElement>(null);

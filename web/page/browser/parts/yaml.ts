@@ -1,4 +1,4 @@
-/** Formats a JSON value as block-style YAML. A YAML parser restores the same value. */
+/** Formats a JSON value as block-style YAML. A YAML parser returns the same value. */
 export function toYaml(value: unknown): string {
   return `${block(value, 0)}\n`;
 }

@@ -9,7 +9,7 @@ export interface Envelope {
 
 function base64Url(bytes: Uint8Array): string {
   let letters = '';
-  // Converts the bytes in chunks, because a call has a limited number of arguments.
+  // Converts the bytes in chunks, because a function call can take only a limited number of arguments.
   for (let at = 0; at < bytes.length; at += 0x8000) {
     letters += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
   }

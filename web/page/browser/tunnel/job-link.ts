@@ -21,7 +21,7 @@ export function addLink(): void {
   link.href = new URL('tony/', ROOT).href;
   link.textContent = 'Job';
   shadow.append(link, 'state, tasks, logs');
-  // TensorBoard fills the height of the page's body, so a shorter body leaves space for the bar.
+  // TensorBoard is as tall as the page's body, so a shorter body leaves space for the bar.
   document.body.style.height = `calc(100% - ${STRIP_HEIGHT})`;
   document.body.append(strip);
 }

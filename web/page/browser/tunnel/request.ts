@@ -9,8 +9,8 @@ interface Call {
   readonly asynchronous: boolean;
   readonly headers: Header[];
   /**
-   * `opened` -> `packing` (the page has called `send`) -> `sent`. `dropped`: the page aborted the request while it was in the state
-   * `packing`.
+   * `opened` -> `packing` (the page has called `send`) -> `sent`. `dropped`: the page aborted the request while it was in the `packing`
+   * state.
    */
   state: 'opened' | 'packing' | 'sent' | 'dropped';
 }
@@ -80,7 +80,7 @@ function envelopeFor(call: Call, { bytes, type }: Packed): Envelope {
 function sendByRequest(request: XMLHttpRequest, call: Call, way: Transport, content: string): void {
   call.state = 'sent';
   if (way === 'get') {
-    // The XMLHttpRequest is still in the state OPENED, so opening it again fires no event.
+    // The XMLHttpRequest is still in the OPENED state, so opening it again does not fire an event.
     native.open.call(request, 'GET', content, call.asynchronous);
     native.send.call(request, null);
     return;

@@ -1,4 +1,4 @@
-// The URLs of the site, the browser's native request functions, and the tunnel's token.
+// The site's URLs, the browser's native request functions, and the tunnel's token.
 
 export const script = document.currentScript as HTMLScriptElement;
 /** The site's root, including the path prefix that gateways add. */

@@ -24,7 +24,7 @@ export function alerts(status: JobStatus): Content {
     ${message !== '' && !isSame && messageCard(status)}`;
 }
 
-/** Returns whether the job's first failure is also the newest failure of its task. */
+/** Returns whether the job's first failure is also the newest failure of the task that failed. */
 function isNewest(failure: FirstFailure, { tasks }: JobStatus): boolean {
   const newest = tasks.find((task) => nameOf(task) === nameOf(failure))?.failure;
   return newest?.lines.join('\n') === failure.lines.join('\n');
@@ -57,7 +57,9 @@ const MESSAGE_TITLES: Readonly<Record<JobStatus['state'], string>> = {
   KILLED: 'How the job ended',
 };
 
-/** Returns the title of the job's message. While roles of a running job wait for other roles, the message describes the waiting roles. */
+/**
+ * Returns the title for the job's message. If roles in a running job are waiting for other roles, the message describes the waiting roles.
+ */
 export function messageTitle({ state, tasks }: JobStatus): string {
   const waiting = state === 'RUNNING' ? tasks.filter((task) => awaitedRoles(task).length > 0) : [];
   const roles = [...new Set(waiting.map(({ role }) => role))];

@@ -46,11 +46,11 @@ export function Chart(props: ChartProps): Content {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot | null>(null);
   const [pointed, setPointed] = useState<number | null>(null);
-  // The x value and the axis of the cursor, to restore the cursor when the chart is recreated.
+  // The cursor's x value and axis, for restoring the cursor when the chart is recreated.
   const place = useRef<{ readonly axis: string; readonly at: number } | null>(null);
   const dark = useMedia('(prefers-color-scheme: dark)');
   const data = useMemo(() => aligned(lines), [lines]);
-  // A change of these properties recreates the chart. New points only update it.
+  // A change to any of these properties recreates the chart. New points only update it.
   const shape = JSON.stringify([lines.map(({ name, color, raw }) => [name, color, raw !== null]), x, logarithmic, dark, together]);
   const newest = useRef(props);
   newest.current = props;
@@ -105,10 +105,10 @@ export function Chart(props: ChartProps): Content {
 }
 
 /**
- * Returns the options of a new plot.
+ * Returns the options for a new plot.
  * @param newest returns the current properties, because the formats may change without a new plot.
- * @param from the initial x value of the cursor; null for no cursor.
- * @param onPoint called with the x value of the cursor; null when the cursor leaves the plot.
+ * @param from the cursor's initial x value; null for no cursor.
+ * @param onPoint called with the cursor's x value; null when the cursor leaves the plot.
  */
 function plotOptions(
   element: HTMLElement,
@@ -158,7 +158,7 @@ function plotOptions(
   };
 }
 
-/** Returns the series of one line: the values before smoothing if they are visible, and the line itself. */
+/** Returns the series for one line: the values before smoothing if they are visible, and the line itself. */
 function seriesOf(stroke: string, hasRaw: boolean): UPlot.Series[] {
   const line = { stroke, width: 1.75, points: { show: few } };
   return hasRaw ? [{ stroke, width: 1, alpha: 0.28, points: { show: false } }, line] : [line];

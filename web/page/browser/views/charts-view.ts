@@ -26,7 +26,7 @@ export function HeadlineCharts({ feeds }: { feeds: JobResources }): Content {
   const tags = useMemo(() => (data === null ? [] : curvesByTag(data)), [data]);
   const colors = useMemo(() => colorsOf(data), [data]);
   const headlines = [tags.find(({ tag }) => isLoss(tag)), tags.find(({ tag }) => isThroughput(tag))];
-  // If the job logs only loss or only throughput, the chart of another tag fills the space.
+  // If the job logs only loss or only throughput, another tag's chart fills the space.
   const shown = [...new Set([...headlines, ...tags])].filter((tag) => tag !== undefined).slice(0, 2);
   if (shown.length === 0) {
     return null;

@@ -39,7 +39,7 @@ function tensorBoard(status: JobStatus): Content {
       return html`<a class="button primary" href=${TENSORBOARD_URL}>Open TensorBoard</a>`;
     case 'waiting':
     case 'starting':
-      // In a running job, the URL shows a waiting page until TensorBoard is ready. In the history of an ended job, opening the URL starts
+      // For a running job, the URL shows a waiting page until TensorBoard is ready. For an ended job in the history, opening the URL starts
       // TensorBoard.
       return html`<a class="button" href=${TENSORBOARD_URL} title=${message}>${isOver(status) ? 'Open TensorBoard' : `TensorBoard (${state})`}</a>`;
     case 'unavailable':

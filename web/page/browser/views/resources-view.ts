@@ -27,7 +27,7 @@ const FORMATS: Readonly<Record<ResourceName, (value: number, step?: number) => s
   gpuMemory: bytes,
 };
 
-/** Formats a number of bytes. Axis ticks are round numbers and need no decimals. */
+/** Formats a byte count. Axis ticks are round numbers and need no decimals. */
 function bytes(value: number, step?: number): string {
   return step === undefined ? formatBytes(value) : formatBytes(value).replace('.0 ', ' ');
 }

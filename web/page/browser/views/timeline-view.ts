@@ -22,8 +22,8 @@ const PHASES: Readonly<Record<Phase, string>> = {
 const OUTCOMES: Readonly<Record<End['outcome'], string>> = { succeeded: '✓', failed: '✗', stopped: '■' };
 
 /**
- * The visible time range. `start` shows only the start of the job, because a few seconds are not visible in the range of a job that runs
- * for hours.
+ * The visible time range. `start` shows only the start of the job, because a few seconds are too short to see on the timeline of a job that
+ * runs for hours.
  */
 type Window = 'all' | 'start' | 'recent';
 

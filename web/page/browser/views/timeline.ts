@@ -29,9 +29,7 @@ export interface End {
 
 export interface TaskTimeline {
   readonly task: string;
-  /**
-   * Spans and ends in the order of their events. Their times do not determine this order, because several events may have the same time.
-   */
+  /** Spans and ends, in event order. Their times do not determine this order, because several events may have the same time. */
   readonly steps: readonly (Span | End)[];
   readonly spans: readonly Span[];
   readonly ends: readonly End[];
@@ -60,7 +58,7 @@ interface Lane {
   current: Omit<Span, 'to' | 'open'> | null;
 }
 
-/** Reconstructs the phases of each task from the job's events. Spans that have not ended extend to `now`. */
+/** Reconstructs each task's phases from the job's events. Spans that have not ended extend to `now`. */
 export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, now: number): Timeline {
   const lanes = new Map<string, Lane>(status.tasks.map((task) => [nameOf(task), newLane()]));
   const moments: Moment[] = [];
@@ -123,7 +121,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       enter(lane, 'launching', entry);
       return;
     case 'executor-registered':
-      // After a restart of the ApplicationMaster, the executor of a running task registers again. The task remains in its phase.
+      // After the ApplicationMaster restarts, a running task's executor registers again. The task remains in its phase.
       if (lane.current?.phase !== 'running') {
         enter(lane, entry.phase === 'running' ? 'running' : 'registered', entry);
       }
@@ -148,7 +146,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
       lane.steps.push({ at, outcome: 'failed', text: describeEntry(entry) });
       return;
     case 'container-ended':
-      // The container of a failed task often ends after its replacement has been allocated.
+      // A failed task's container often ends only after the replacement container has been allocated.
       if (lane.current?.containerId === entry.containerId) {
         leave(lane, at);
       }
