@@ -39,7 +39,7 @@ import { Services } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 import { TokenKeeper } from './tokens/token-keeper.ts';
 
-/** Node.js flags that save 20 MiB of memory per executor (measured). The user's program can use this memory. */
+/** Node.js flags that save 20 MiB of memory per executor (measured). The user's program can use this memory instead. */
 const EXECUTOR_NODE_FLAGS = [
   '--max-semi-space-size=1',
   '--max-old-space-size=64',
@@ -51,7 +51,7 @@ const EXECUTOR_NODE_FLAGS = [
 /** Minimum interval in ms between two writes of the services' state to HDFS. */
 const NOTES_PAUSE_MS = 100;
 
-/** Everything that an attempt creates before it opens ports. */
+/** Everything that an attempt creates before it opens any port. */
 export type Parts = ReturnType<typeof compose>;
 
 /** Creates and connects the parts of this attempt. Does not open ports or register with YARN. */
@@ -81,7 +81,7 @@ export function compose(settings: MasterSettings, log: Logger) {
       return endpoint && (() => dialTls({ ...endpoint, ringKey: ringKey(secrets.jobSecret) }));
     },
   };
-  /** Token with which the client of a local job reads the job's pages. */
+  /** The token that a local job's client uses to read the job's pages. */
   const token = randomBytes(32).toString('hex');
   const site = new JobSite({ view, tensorboard, access: viewAccess(frozen, token), log });
 
@@ -112,7 +112,7 @@ export function compose(settings: MasterSettings, log: Logger) {
   return { settings, log, job, ...records, view, token, site, tls, services, executors, sessions, gatekeeper, tokens };
 }
 
-/** Creates the gRPC servers for executors and for sessions of the job's user. The session server is null if the job permits no sessions. */
+/** Creates the gRPC servers for executors and for the job user's sessions. The session server is null if the job permits no sessions. */
 function createServers({ frozen, attempt, secrets }: MasterSettings, job: JobShell, services: Services, log: Logger) {
   const isRanked = (name: string): boolean => frozen.job.roles.some((role) => role.name === name && role.ranked);
   const relay = new SessionRelay({
@@ -204,8 +204,8 @@ function welcomeFor(frozen: FrozenJob, name: string): Omit<Welcome, 'masterAttem
 }
 
 /**
- * Returns the command that starts an executor. Like the ApplicationMaster, executors use the Node.js of the job's runtime. If the job ships
- * no runtime, they use the Node.js of the node.
+ * Returns the command that starts an executor. Like the ApplicationMaster, executors use the Node.js version in the job's runtime. If the
+ * job does not ship a runtime, they use the Node.js installed on the node.
  */
 function executorCommand(frozen: FrozenJob): string {
   const hasRuntime = frozen.resources.some(({ name }) => name === CONTAINER_LAYOUT.runtime);

@@ -37,7 +37,7 @@ export interface Components {
   readonly recorded: (entry: HistoryEntry) => void;
 }
 
-/** Runs the job machine: adds the current time to events, passes them to the machine and carries out its actions. */
+/** Runs the job machine: adds the current time to each event, passes the event to the machine, and carries out the resulting actions. */
 export class JobShell {
   readonly #options: JobShellOptions;
   #components: Components | null = null;
@@ -113,7 +113,7 @@ export class JobShell {
   readonly assignmentOf = (containerId: string): { role: string; index: number } | null | undefined =>
     this.#state === null ? undefined : assignmentOf(this.#state, containerId);
 
-  /** Returns the address of a task's program, or null if the program is not running. */
+  /** Returns the address of the task's program, or null if the program is not running. */
   readonly endpointOf = (role: string, index: number): { host: string; port: number } | null => {
     const task = this.#state?.tasks.find((each) => each.role.name === role && each.index === index);
     return task?.state === 'running' && task.executor !== null ? { host: task.executor.host, port: task.executor.port } : null;
@@ -212,8 +212,8 @@ export class JobShell {
         }
         break;
       case 'record':
-        // Omit `attempt`. In history entries, this field counts the task's containers, but in the log it means the ApplicationMaster
-        // attempt.
+        // Omit `attempt`. In history entries, this field counts the task's containers, but in the log it is the number of the
+        // ApplicationMaster attempt.
         this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
           action.entry.event,
@@ -227,7 +227,7 @@ export class JobShell {
     }
   }
 
-  /** Saves the result in final.json instead of a snapshot. A later attempt reads final.json first and then ignores snapshots. */
+  /** Saves the result in final.json instead of a snapshot. A later attempt reads final.json first and, if it exists, ignores snapshots. */
   #saveDecision({ revision }: Snapshot, result: JobResult): void {
     const decision = this.#decide(result);
     void decision.then(({ written }) => {
@@ -278,8 +278,8 @@ export class JobShell {
   }
 
   /**
-   * Ends the job: stores the result, reports it to the cluster and removes staging files. If an earlier attempt has stored a result, that
-   * result stays valid.
+   * Ends the job: stores the result, reports it to the cluster and removes staging files. If an earlier attempt has already stored a
+   * result, that result is kept.
    */
   async #finish(result: JobResult): Promise<void> {
     if (this.#over) {
@@ -315,7 +315,10 @@ export class JobShell {
   }
 }
 
-/** Returns the PATH for the shell that starts the executor with `node`. The program's other variables are in the Welcome message. */
+/**
+ * Returns the PATH in which the shell that starts the executor looks for `node`. The program's other variables are sent in the Welcome
+ * message.
+ */
 function pathOf(frozen: FrozenJob, name: string): { PATH?: string } {
   const role: Role | undefined = frozen.job.roles.find((each) => each.name === name);
   const PATH = role?.env.PATH ?? frozen.job.env.PATH;

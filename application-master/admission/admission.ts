@@ -32,7 +32,7 @@ export interface ClusterView {
   readonly queue: string;
   /** The ResourceManager's report on the job's application, or null if there is no report. */
   readonly own: Application | null;
-  /** Size of the cluster's smallest container in MiB. YARN rounds memory requests up to a multiple of this size. */
+  /** Smallest container memory size that the cluster allocates, in MiB. YARN rounds memory requests up to multiples of this size. */
   readonly minimumMemoryMb: number;
   /** All running tony-ts applications, including this one. Empty if the site file does not limit total usage. */
   readonly applications: readonly Application[];
@@ -77,8 +77,8 @@ export function checkLimits(frozen: FrozenJob, view: ClusterView): AdmissionDeci
 }
 
 /**
- * Completes the job with values from YARN: the ApplicationMaster's resources, and the application's node label for roles without their own
- * label. If YARN has only rounded the ApplicationMaster's memory up, keeps the requested amount.
+ * Fills in the values that YARN has chosen for the job: the ApplicationMaster's resources, and the application's node label for roles that
+ * do not set one. If YARN has merely rounded the ApplicationMaster's memory up, keeps the requested amount.
  */
 function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { memory = 0, vcores = 0 } = amountsOf(own?.usedByMaster ?? {});
@@ -91,10 +91,10 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
 }
 
 /**
- * Returns the reason to end a running job, or null if it may continue. Checks the limits only if the user has moved the job to another
- * queue, or if the resources in job.json differ from the application's tags.
+ * Returns the reason why a running job must end, or null if it may continue. Checks the limits only if the user has moved the job to
+ * another queue, or if the resources in job.json differ from the application's tags.
  * @param queue the queue in which this attempt admitted the job. Null if this attempt took over running containers, which prove that an
- * earlier attempt admitted the job in the queue of its submission.
+ * earlier attempt admitted the job in the queue to which it was submitted.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;
@@ -116,8 +116,8 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
 
 /**
  * Returns the function that decides whether the job may start, or null if running containers prove that an earlier attempt admitted the
- * job. The saved state is no proof, because the user can edit its file. If the saved state says that the job has run before, a job that
- * exceeds the limits waits instead of failing, because a limit that the admin sets later must not end a job.
+ * job. The saved state does not prove this, because the user can edit the file that contains it. If the saved state says that the job has
+ * run before, a job that exceeds the limits waits instead of failing, because a limit that the admin sets later must not end a job.
  */
 export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof checkLimits | null {
   if (survivors > 0) {
@@ -153,7 +153,7 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
     const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, which the quotas count.`;
     return { type: 'refused', reason: `${reason} Submit the job with tony-ts.` };
   }
-  // Totals use the requested amounts from the tags, because each scheduler rounds granted amounts differently.
+  // Totals are based on the requested amounts in the tags, because schedulers round granted amounts in different ways.
   if (!tagsMatch(own, job)) {
     const expected = roleTags(job).join(' ') || 'the role names are too long for tags';
     const reason = `The application's tags do not state the resources that the job requests for each role (${expected}).`;

@@ -24,7 +24,7 @@ export interface OwnNode {
   readonly applicationId: string;
   /** Empty for a local job, which has no NodeManager. */
   readonly user: string;
-  /** Web server port of the NodeManager; 0 for a local job. */
+  /** The NodeManager's web server port, or 0 for a local job. */
   readonly httpPort: number;
 }
 
@@ -35,12 +35,15 @@ const WATCH_EVERY_MS = 30_000;
 /** Timeout in ms for reading the NodeManager's configuration. */
 const NODE_MS = 5_000;
 
-/** A ClusterView without the queue. The ResourceManager reports the queue later, at registration. */
+/** A ClusterView without the queue. The ResourceManager reports the queue later, when the ApplicationMaster registers. */
 type Observation = Omit<ClusterView, 'queue'>;
 
 export interface GatekeeperOptions {
   readonly frozen: FrozenJob;
-  /** The configuration from the job's submission. It locates the cluster if the NodeManager reports no configuration. */
+  /**
+   * The configuration with which the job was submitted. Used to locate the cluster if the NodeManager does not report its own
+   * configuration.
+   */
   readonly configuration: HadoopConfiguration;
   readonly host: string;
   readonly token: Token | undefined;
@@ -63,7 +66,7 @@ export class Gatekeeper {
   readonly #options: GatekeeperOptions;
   /** Null until the NodeManager has reported its configuration. */
   #sources: Sources | null = null;
-  /** Groups of users according to the job's own configuration. Used until the NodeManager has reported its configuration. */
+  /** User groups according to the job's own configuration. Used until the NodeManager has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;
   readonly #closing = new AbortController();
   #admittedIn: string | null = null;
@@ -83,7 +86,7 @@ export class Gatekeeper {
   /**
    * Checks the cluster repeatedly until the job is admitted or refused. Also waits while the cluster does not respond.
    * @param checkJob see `admissionPolicy`
-   * @param queue the job's queue, as reported by the ResourceManager
+   * @param queue the job's queue, as the ResourceManager reports it
    * @param onWaiting called when the reason for waiting changes
    * @returns null if the gatekeeper is closed before a decision
    */
@@ -180,7 +183,10 @@ export class Gatekeeper {
     }
   }
 
-  /** Returns the job's application, or null if the ResourceManager does not respond. Only quotas on total usage require the application. */
+  /**
+   * Returns the job's application, or null if the ResourceManager does not respond. The application is needed only to check quotas on total
+   * usage.
+   */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
     return await resourceManager.application(node.applicationId).catch((error: unknown) => {
@@ -256,7 +262,7 @@ async function allOf(
   return { own, applications, earlier };
 }
 
-/** Prefers the queue in the application report, because the user may have moved the application after its registration. */
+/** Prefers the queue in the application report, because the user may have moved the application after the ApplicationMaster registered. */
 function viewOf(seen: Observation, registeredQueue: string): ClusterView {
   return { ...seen, queue: seen.own?.queue || registeredQueue };
 }

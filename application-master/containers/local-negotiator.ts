@@ -20,13 +20,13 @@ import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration 
 
 /** Delay in ms between SIGTERM and SIGKILL. Same as the default of yarn.nodemanager.sleep-delay-before-sigkill.ms. */
 const KILL_AFTER_MS = 250;
-/** Poll interval in ms for processes of an earlier attempt. Node.js reports only the exits of this process's own children. */
+/** Poll interval in ms for processes that an earlier attempt started. Node.js reports exits only for this process's own children. */
 const WATCH_MS = 200;
 /** Maximum time in ms to wait for killed processes at the end of the job. */
 const END_MS = 5_000;
 const STOPPED_BY_MASTER = -105;
 const ABORTED = -100;
-/** Exit status reported for processes of an earlier attempt, because their real status is unknown. */
+/** Exit status reported for processes that an earlier attempt started, because their real status is unknown. */
 const KILLED = 137;
 
 /** Name of the only node. It has no port, because no NodeManager listens on this machine. */
@@ -105,7 +105,7 @@ export class LocalNegotiator implements Negotiator {
       this.#watch = setInterval(() => this.#look(survivors), WATCH_MS);
     }
     return {
-      // Report no maximum, so that a job that requests GPUs can also run on a machine without GPUs.
+      // Do not report a maximum, so that a job that requests GPUs can also run on a machine without GPUs.
       maximum: {},
       resourceTypes: [...new Set(this.#options.frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
       queue: 'local',
@@ -115,7 +115,7 @@ export class LocalNegotiator implements Negotiator {
 
   ask(role: Role, count: number): void {
     this.#wanted.set(role.name, { role, count });
-    // Allocate asynchronously: the caller is still handling the event that led to the request.
+    // Allocate asynchronously: the caller is still handling the event that caused the request.
     this.#allocating ??= setImmediate(() => this.#allocate());
   }
 
@@ -313,7 +313,7 @@ export class LocalNegotiator implements Negotiator {
         clearTimeout(killTimer);
       }
     }
-    // This process exits next, and the removal of a job's files may take a long time.
+    // Use a separate process, because this process exits next and removing a job's files may take a long time.
     await Promise.all(this.#clearing);
   }
 
@@ -346,7 +346,7 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
   } catch {}
 }
 
-/** Returns the start time of a process, or null if the process has ended. */
+/** Returns a process's start time, or null if the process has exited. */
 function startTimeOf(pid: number): string | null {
   const stat = readStat(pid);
   return stat === null || stat.state === 'Z' || stat.state === 'X' ? null : String(stat.startTime);

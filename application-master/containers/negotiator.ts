@@ -15,13 +15,13 @@ export interface Negotiator {
   release(containerId: string): void;
   launch(containerId: string, specification: LaunchSpecification): void;
   stop(containerId: string): void;
-  /** Reports the job's result to the cluster and gives up all containers. Resolves when the cluster has confirmed the report. */
+  /** Reports the job's result to the cluster and releases all containers. Resolves when the cluster has confirmed the report. */
   finish(result: JobResult, trackingUrl: string): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface Registration {
-  /** Resources of the largest container that the cluster allocates, keyed by resource name, such as `memory-mb` or `yarn.io/gpu`. */
+  /** The maximum resources that the cluster allocates to a container, keyed by resource name, such as `memory-mb` or `yarn.io/gpu`. */
   readonly maximum: Readonly<Record<string, number>>;
   readonly resourceTypes: readonly string[];
   readonly survivors: readonly Container[];
@@ -42,8 +42,8 @@ export interface NegotiatorListener {
   launchFailed(containerId: string, message: string): void;
   ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
   /**
-   * The cluster will soon preempt these containers for another application, unless it withdraws the announcement. Each container is
-   * announced once.
+   * The cluster will soon preempt these containers for another application, unless it withdraws the preemption request. Each container is
+   * reported only once.
    */
   preempting(containerIds: readonly string[]): void;
   cluster(nodes: number, headroom: Readonly<Record<string, number>>): void;

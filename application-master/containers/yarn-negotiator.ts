@@ -27,12 +27,15 @@ export interface YarnNegotiatorOptions {
   readonly frozen: FrozenJob;
   /** Returns the newest credentials. */
   readonly credentials: () => Credentials;
-  /** Files that YARN localises for each container. This is a promise, so that registration does not wait for the lookup of job.json. */
+  /**
+   * Files that YARN localises for each container. This is a promise, so that the ApplicationMaster can register while job.json is still
+   * being looked up.
+   */
   readonly resources: Promise<readonly Resource[]>;
   readonly listener: NegotiatorListener;
   readonly log: Logger;
   readonly host: string;
-  /** Returns the completed share of the job, from 0 to 1. */
+  /** Returns the fraction of the job that has been completed, from 0 to 1. */
   readonly progress: () => number;
 }
 
@@ -44,7 +47,7 @@ export class YarnNegotiator implements Negotiator {
   readonly #containers = new Map<string, AllocatedContainer>();
   readonly #excludedNodes = new Map<string, readonly string[]>();
   readonly #hosts: Set<string>;
-  /** Highest progress that this attempt has reported. The reported progress never decreases, although a new generation repeats steps. */
+  /** Highest progress that this attempt has reported. The reported progress never decreases, even though a new generation repeats steps. */
   #highestProgress = 0;
   #wake: (() => void) | null = null;
   #stopping = false;
@@ -217,7 +220,7 @@ export class YarnNegotiator implements Negotiator {
     this.#wake?.();
   }
 
-  /** Converts an allocated container. If its priority matches no role, releases the container and returns an empty list. */
+  /** Converts an allocated container. If its priority does not match any role, releases the container and returns an empty list. */
   #converted(container: AllocatedContainer): Container[] {
     const role = this.#roleOf(container.priority);
     this.#hosts.add(hostOf(container.node));
@@ -232,7 +235,7 @@ export class YarnNegotiator implements Negotiator {
   }
 
   /**
-   * Returns the priority of a role's requests. Each role has its own priority, which identifies the role of an allocated container. YARN
+   * Returns the request priority for a role. Each role has its own priority, which shows the role for which a container was allocated. YARN
    * serves earlier roles first.
    */
   #priorityOf(role: string): number {
@@ -244,8 +247,8 @@ export class YarnNegotiator implements Negotiator {
   }
 
   /**
-   * Returns the hosts that YARN must not use for this application. Returns no hosts if the exclusion would cover all known hosts, because
-   * several NodeManagers may share a host. The job machine releases containers on excluded nodes.
+   * Returns the hosts that YARN must not use for this application. Returns an empty list if it would otherwise contain all known hosts.
+   * This can happen because several NodeManagers may share a host. The job machine releases containers on excluded nodes.
    */
   #avoidedHosts(): ReadonlySet<string> {
     const avoided = new Set([...this.#excludedNodes.values()].flat().map(hostOf));

@@ -37,7 +37,7 @@ export function wantedTasks(state: JobState, role: Role): Task[] {
   }
 }
 
-/** Returns true if all required tasks have containers. Only then may the job request extra tasks of an elastic role. */
+/** Returns true if all required tasks have containers. Only then may the job request extra tasks for an elastic role. */
 function othersHaveContainers(state: JobState): boolean {
   return (
     state.tasks.every(
@@ -62,7 +62,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
     transition.askAgain.add(container.role);
     const role = transition.state.frozen.job.roles.find((each) => each.name === container.role);
     const task = role === undefined ? undefined : wantedTasks(transition.state, role)[0];
-    // No task needs this container, or its node has been excluded since the request.
+    // No task needs this container, or its node has been excluded since the container was requested.
     if (task === undefined || excludedNodes(transition.state, task.role).includes(container.node)) {
       transition.act({ type: 'release', containerId: container.id });
       continue;
@@ -75,7 +75,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
       wait: { since: restartsAlone(transition.state, task) ? transition.now : task.wait.since, asked: false },
       exit: null,
       startedAt: null,
-      // TensorBoard counts as ready when it has metrics, so a new TensorBoard must start without any.
+      // TensorBoard counts as ready once it has metrics, so discard the metrics of the previous one.
       ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { progress: { metrics: {} } }),
     });
     transition.assign(container.id, task.slot);
@@ -89,7 +89,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
   }
 }
 
-/** Sends a new request for each role whose needed containers or excluded nodes have changed. */
+/** Sends a new request for each role whose container count or excluded nodes have changed. */
 export function ask(transition: Transition): void {
   const { state } = transition;
   if (state.cluster.registration === null) {
@@ -119,7 +119,8 @@ export function ask(transition: Transition): void {
 }
 
 /**
- * Returns the nodes on which the role's tasks failed too often, beginning with the most failures. Never returns all nodes of the cluster.
+ * Returns the nodes on which the role's tasks failed too often, with the node that has the most failures first. Never returns all of the
+ * cluster's nodes.
  */
 export function excludedNodes(state: JobState, role: Role): readonly string[] {
   const failures = new Map<string, number>();

@@ -6,9 +6,9 @@ import { outlivesMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
 /**
- * The reason to detach a container from its task:
- * - `leave`: the program has ended. Only the executor receives a stop order.
- * - `stop`: the task failed or must return its container. The cluster stops the container, even if the executor is connected.
+ * The reason why a container is detached from its task:
+ * - `leave`: the program has ended. Only the executor is ordered to stop.
+ * - `stop`: the task failed or must give up its container. The cluster stops the container, even if the executor is connected.
  * - `drain`: the job has ended. The job waits briefly for the program to end.
  * - `release`: the container was never launched.
  * - `ended`: the cluster has reported that the container has exited.
@@ -72,7 +72,7 @@ export function giveBack(transition: Transition, task: Task, reason: string): vo
   transition.update(task.slot, { state: 'requested', wait: { since: transition.now } });
 }
 
-/** Orders the executors of succeeded and stopped tasks to exit after this state has been saved. */
+/** After this state has been saved, orders the executors of all succeeded and stopped tasks to exit. */
 export function letLeave(transition: Transition): void {
   for (const { slot, container, state } of transition.state.tasks) {
     const leaveRevision = container?.leaveRevision ?? null;
@@ -83,8 +83,8 @@ export function letLeave(transition: Transition): void {
 }
 
 /**
- * Handles the ResourceManager's report that a stopped container has ended. The container may still be running if its node is lost, or if
- * the ResourceManager released the container because the NodeManager did not respond.
+ * Handles a report from the ResourceManager that a stopped container has ended. The container may in fact still be running if its node is
+ * lost, or if the ResourceManager released the container because the NodeManager did not respond.
  */
 export function forget(transition: Transition, containerId: string, end: ContainerEnd): void {
   const ending = transition.state.ending.get(containerId);
@@ -103,7 +103,7 @@ export function forget(transition: Transition, containerId: string, end: Contain
   }
 }
 
-/** Records the loss of a container's node once, although the ResourceManager reports each container of the node. */
+/** Records the loss of a container's node only once, even though the ResourceManager reports each container on that node. */
 export function noteLostNode(transition: Transition, containerId: string): void {
   const { byContainer, ending, cluster, tasks } = transition.state;
   const node = tasks[byContainer.get(containerId) ?? -1]?.container?.node ?? ending.get(containerId)?.node ?? '';
@@ -119,8 +119,8 @@ export function noteLostNode(transition: Transition, containerId: string): void 
 }
 
 /**
- * Stops a container that has no task, for example a container of an earlier attempt. `index` is the index of the container's former task,
- * or -1 if unknown.
+ * Stops a container that has no task, for example one that an earlier attempt launched. `index` is the former task's index, or -1 if
+ * unknown.
  */
 export function stopUnassigned(
   transition: Transition,
@@ -159,8 +159,8 @@ export function greetUnassigned(
 }
 
 /**
- * Handles a message from a container that has no task. Orders an unknown container to stop. A container with a stop order counts as
- * connected again, because its program may still be running.
+ * Handles a message from a container that has no task. Orders an unknown container to stop. If a container that has been ordered to stop
+ * sends a message, it counts as connected again, because its program may still be running.
  */
 export function recordUnassigned(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
@@ -194,8 +194,8 @@ export function noteLeft(transition: Transition, containerId: string): void {
 }
 
 /**
- * Handles the end of the stream from a container that has no task. The executor may keep running until its lease expires. A preempted
- * container has ended, because its NodeManager kills the executor and the program together.
+ * Called when the stream from a container that has no task has ended. The executor may keep running until its lease expires. A preempted
+ * container counts as ended, because its NodeManager kills the executor and the program together.
  */
 export function noteStreamLost(transition: Transition, containerId: string): void {
   const ending = transition.state.ending.get(containerId);
@@ -210,8 +210,8 @@ export function noteStreamLost(transition: Transition, containerId: string): voi
 }
 
 /**
- * Returns the containers whose programs must exit before the task's next program can start. Each of them was assigned to this task, or to
- * an unknown task of the role.
+ * Returns the containers whose programs must exit before the task's next program can start. Each of these containers was assigned to this
+ * task, or to an unknown task in the role.
  */
 export function predecessorsOf(state: JobState, task: Task): Ending[] {
   return [...state.ending.values()].filter(
@@ -219,7 +219,9 @@ export function predecessorsOf(state: JobState, task: Task): Ending[] {
   );
 }
 
-/** Returns true if the cluster or the ApplicationMaster ended the container. Such an end does not count against the task's restarts. */
+/**
+ * Returns true if the cluster or the ApplicationMaster ended the container. If so, the failure does not count against the task's restarts.
+ */
 export function isFree(end: ContainerEnd): boolean {
   switch (end) {
     case 'exited':
@@ -236,7 +238,7 @@ export function isFree(end: ContainerEnd): boolean {
   }
 }
 
-/** Repeats stop orders that have had no effect. Forgets containers whose end the cluster will not report. */
+/** Repeats stop orders that have had no effect. Forgets containers if the cluster will never report that they have ended. */
 export function chaseEnding(transition: Transition): void {
   for (const ending of transition.state.ending.values()) {
     const { containerId, reported, since, until, attached, stopAt } = ending;

@@ -101,7 +101,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   }
 }
 
-/** Handles the Hello of a task outside the running generation, and prepares the task for the next generation. */
+/** Handles a Hello from a task that is not a member of the running generation, and prepares the task for the next generation. */
 function prepareForNext(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
   const generation = next(transition.state.generation);
   const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;
@@ -293,7 +293,7 @@ function streamLost(transition: Transition, event: Said<'stream-lost'>): void {
 function handleExit(transition: Transition, slot: number, exit: ProgramExit): void {
   const task = transition.task(slot);
   const program = task.executor?.program ?? null;
-  // Ignore repeated exits, and exits of older generations.
+  // Ignore repeated exit reports, and reports from older generations.
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) {
     return;
   }
@@ -318,7 +318,7 @@ function handleExit(transition: Transition, slot: number, exit: ProgramExit): vo
   }
 }
 
-/** Returns the time until which to wait for a report that may explain a failed exit. */
+/** Returns how long to wait, as a point in time, for a report that may explain a failed exit. */
 function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
   // Some members have not reattached yet. One of them may be the lost peer.
@@ -355,7 +355,7 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
     failures: { unstarted: 0 },
     wait: { rounds: 0 },
   });
-  // A later attempt needs the start time to apply the time limit.
+  // A later attempt needs the start time to enforce the time limit.
   transition.dirty ||= task.role.timeLimitMs !== null;
   transition.recordTask('program-started', transition.task(slot), { generation });
 }

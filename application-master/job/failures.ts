@@ -18,10 +18,11 @@ export interface Failure {
   readonly task: Task;
   readonly cause: Cause;
   readonly facts: TaskFailure;
-  /** True if the cluster may still report a different cause. */
+  /** True if the cluster may still report a different cause for the failure. */
   readonly refundable: boolean;
   /**
-   * Number of consecutive generations that failed without progress, including the current one. 0 if the failure does not end a generation.
+   * Number of consecutive generations that failed without making progress, including the current one, or 0 if this failure does not end a
+   * generation.
    */
   readonly fruitless: number;
 }
@@ -37,7 +38,8 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
   const { pendingExit } = executor;
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
-  // A failed exit explains the failure better than silence, because the cause of the exit may also have ended the executor.
+  // A failed exit explains the failure better than the executor's silence does, because whatever made the program exit may also have killed
+  // the executor.
   if (pendingExit !== null && executor.lostRank === null) {
     return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
   }
@@ -65,8 +67,9 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
 }
 
 /**
- * Returns the member to charge if members have reported a lost peer and no failure has explained the reports within `graceMs`. Returns null
- * if there are no such reports. Selects the member that most reports name. If several members qualify, prefers one that has sent no report.
+ * Returns the member to charge with a failure if members have reported a lost peer and no failure has explained their reports within
+ * `graceMs`. Returns null if there are no such reports. Selects the member that is named in the most reports. If several members qualify,
+ * prefers one that has not sent a report itself.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {
@@ -74,7 +77,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   }
   const tasks = memberTasks(state);
   const workers = tasks.filter(({ rank }) => rank !== null).length;
-  // Parameter servers are numbered after the workers.
+  // The ranks of parameter servers follow those of the workers.
   const number = (task: Task) => task.rank ?? workers + task.index;
   const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
   const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));
@@ -96,7 +99,8 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
 
 /**
  * Counts a failure against the task's restarts. A failure that ends a generation also counts against the gang's restarts, because a bug may
- * hit a different task each time. `maxRestarts` limits both counts. They decrease only if the cluster later turns out to be the cause.
+ * cause a different task to fail each time. `maxRestarts` limits both counts. They decrease only if it later turns out that the cluster
+ * caused the failure.
  */
 export function chargeFailure(transition: Transition, task: Task, cause: Cause): Failure {
   const { state } = transition;
@@ -120,7 +124,7 @@ export function chargeFailure(transition: Transition, task: Task, cause: Cause):
   };
 }
 
-/** Records a failure in the history and in the task's status. Also records the first failure of the job. */
+/** Records a failure in the history and in the task's status. Also records the job's first failure. */
 export function recordFailure(transition: Transition, { task, cause, facts }: Failure): void {
   const { role, index } = task;
   transition.recordTask('task-failed', task, { generation: task.generation, failure: facts });
@@ -141,8 +145,8 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
 }
 
 /**
- * Returns true if the task's next charged failure may end the job. Before the job charges such a failure, it waits briefly for a report
- * that the cluster killed the program.
+ * Returns true if the task's next charged failure may end the job. In that case, the job first waits briefly for a report that the cluster
+ * killed the program.
  */
 export function isLastStraw(state: JobState, task: Task): boolean {
   const { policy, maxRestarts } = task.role.restart;
@@ -166,7 +170,7 @@ export function correctFailure(transition: Transition, containerId: string, caus
   if (task === undefined || (!isFree(cause.end) && cause.end !== 'memory-exceeded')) {
     return;
   }
-  // The ApplicationMaster itself stopped or released the container, so this end is not the cause of the failure.
+  // The ApplicationMaster itself stopped or released the container, so the container's end is not the cause of the failure.
   if (cause.end === 'stopped-by-master' || cause.end === 'released') {
     return;
   }
@@ -250,7 +254,7 @@ function wasStarted(task: Task): boolean {
 }
 
 /**
- * Returns the reason not to restart the task, or null if the task is restarted. The text continues a sentence that begins with the task's
+ * Returns the reason why the task is not restarted, or null if it is restarted. The text completes a sentence that begins with the task's
  * name.
  * - `task`: the task has no restarts left. Other tasks may continue without it.
  * - `job`: the gang has no restarts left.
@@ -264,7 +268,7 @@ export function whyNotRestarted(
   }
   const { charged, free, unstarted } = transition.task(task.slot).failures;
   const { policy, maxRestarts } = task.role.restart;
-  // If a bug hits one task after another, the job must fail before an elastic role has lost all of its tasks.
+  // If a bug makes one task after another fail, the job must fail before an elastic role has lost all of its tasks.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
   const own = (text: string) => ({ kind: 'task', text }) as const;
   const together = { kind: 'job', text: `failed after ${counted(inVain, 'restart')} without a new checkpoint` } as const;
@@ -309,8 +313,8 @@ function describeCodes(codes: readonly number[]): string {
 }
 
 /**
- * Returns the delay in ms before a failed task requests its next container. The delay grows with the number of consecutive containers in
- * which no program started.
+ * Returns the delay in ms before a failed task requests its next container. The delay grows with each consecutive container in which no
+ * program started.
  */
 export function restartPause(transition: Transition, slot: number): number {
   const { role, failures } = transition.task(slot);
@@ -326,7 +330,7 @@ export function failureDiagnostics(state: JobState, { task, facts }: Failure, en
   return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${earlierFailure(state, task, facts)}`;
 }
 
-/** Describes the job's first failure, or returns an empty string if `facts` describes the same failure. */
+/** Describes the job's first failure. Returns an empty string if `facts` already describes that failure. */
 function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
   if (firstFailure === null) {
     return '';

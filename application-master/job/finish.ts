@@ -20,7 +20,7 @@ export function decide(transition: Transition, result: JobResult): void {
   }
 }
 
-/** Ends the job as succeeded when all tracked tasks have ended. With `success: chief`, only the chief must have ended. */
+/** Ends the job as succeeded when all tracked tasks have ended. With `success: chief`, only the chief must have finished. */
 export function decideSuccess(transition: Transition): void {
   const { tasks, frozen, gang } = transition.state;
   // In an elastic role, only the members of the running generation count.
@@ -38,7 +38,8 @@ export function decideSuccess(transition: Transition): void {
 
 /**
  * Ends the job in three steps. First, the result is saved, so that a later attempt does not consider stopped tasks lost. Then, containers
- * receive stop orders. Finally, programs get a short time to end. Every step has a timeout, because storage or programs may not respond.
+ * receive stop orders. Finally, programs get a short time to exit. Every step has a timeout, because storage may be unavailable and
+ * programs may not exit.
  */
 export function finish(transition: Transition): void {
   const { decision, cluster, revisions } = transition.state;
@@ -71,7 +72,7 @@ function stopAll(transition: Transition, result: JobResult): void {
   const reason =
     result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job was killed' : 'the job has failed';
   for (const { slot, container, role } of transition.state.tasks) {
-    // TensorBoard has no state to save, so do not wait for it.
+    // Do not wait for TensorBoard, because it has no state to save.
     if (container !== null) {
       detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'drain', reason);
     }

@@ -62,7 +62,7 @@ export function prepare(transition: Transition, slot: number): void {
   }
   transition.update(slot, { state: 'registered', exit: null });
   transition.updateExecutor(slot, { pendingExit: null });
-  // An unused port is valid for any generation.
+  // A port that has not been used is valid for any generation.
   if (executor.program === null && executor.awaiting === null && executor.portFor === 0 && executor.port > 0) {
     return;
   }
@@ -151,8 +151,8 @@ function describeMembers(state: JobState, members: readonly Task[]): string {
 }
 
 /**
- * Starts replacement workers in the running generation of a parameter-server job. A replacement starts after the previous program of its
- * rank has exited, because only one program per rank may push gradients.
+ * In a parameter-server job, starts replacement workers in the running generation. A replacement starts only after the program that
+ * previously had its rank has exited, because only one program per rank may push gradients.
  */
 export function startReplacements(transition: Transition): void {
   const { gang, generation } = transition.state;
@@ -173,7 +173,7 @@ export function startReplacements(transition: Transition): void {
   }
 }
 
-/** Starts each task outside the gang when its executor has registered. */
+/** Starts each task outside the gang once its executor has registered. */
 export function startUnranked(transition: Transition): void {
   for (const task of transition.state.tasks) {
     const { container, executor } = task;
@@ -222,14 +222,14 @@ function markStarted(transition: Transition, slot: number, generation: Generatio
 export function membersOf(state: JobState): Member[] {
   const known = state.tasks.flatMap((task): Member[] => {
     const { role, index, rank, executor } = task;
-    // Programs do not connect to TensorBoard or to tasks that wait for the next generation.
+    // Exclude TensorBoard and tasks that are waiting for the next generation, because programs do not connect to them.
     if (isTensorBoardRole(state.frozen.job, role) || (inGang(task) && !isMember(task))) {
       return [];
     }
     if (executor !== null) {
       return [{ role: role.name, index, host: executor.host, port: executor.port, rank }];
     }
-    // A worker that is being replaced is part of the world size, but has no address: programs do not connect to it.
+    // A worker that is being replaced counts towards the world size, but has no address, because programs do not connect to it.
     return rank !== null && isIndependentlyReplaceable(state.frozen.job, role) ? [{ role: role.name, index, host: '', port: 0, rank }] : [];
   });
   const ranked = known.filter((member) => member.rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
@@ -237,8 +237,8 @@ export function membersOf(state: JobState): Member[] {
 }
 
 /**
- * Handles the gang timeout. The gang gives its containers back, because two incomplete gangs could otherwise block each other forever.
- * After a pause that differs between jobs, the gang requests containers again.
+ * Handles the gang timeout. The gang releases its containers, because otherwise two incomplete gangs could block each other forever. After
+ * a pause that differs from job to job, the gang requests containers again.
  */
 export function endRound(transition: Transition): void {
   const { gang, cluster, decision } = transition.state;
@@ -288,8 +288,8 @@ export function endRound(transition: Transition): void {
 }
 
 /**
- * Returns the pause in ms before the gang requests containers again. The pause grows with each timeout. Its jitter is derived from the
- * application ID, so that jobs do not retry together.
+ * Returns the pause in ms before the gang requests containers again. The pause grows with each timeout. It includes jitter that is derived
+ * from the application ID, so that jobs do not retry at the same time.
  */
 function pause(state: JobState, round: number): number {
   const dice = createHash('sha256').update(`${state.frozen.applicationId} ${round}`).digest().readUInt16BE() / 0xffff;

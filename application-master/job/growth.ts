@@ -6,10 +6,10 @@ import { isChief } from './state/ranks.ts';
 import { isTensorBoardRole } from './state/tensorboard-task.ts';
 import type { Transition } from './state/transition.ts';
 
-// Elastic jobs grow when the cluster has free resources. Extra tasks wait until the next checkpoint, because a restart at that point loses
-// no progress. A minimum interval limits the number of restarts.
+// Elastic jobs grow when the cluster has free resources. Extra tasks wait for the next checkpoint, because restarting at that point does
+// not lose any progress. A minimum interval limits the number of restarts.
 
-/** At a checkpoint, forms a new generation that includes the extra tasks that are waiting. */
+/** Called at a checkpoint. Forms a new generation that includes the extra tasks that are waiting. */
 export function grow(transition: Transition): void {
   const { gang, now } = transition.state;
   if (!transition.checkpointed || gang === null) {
@@ -34,8 +34,8 @@ export function grow(transition: Transition): void {
 }
 
 /**
- * Returns the extra tasks that have a container but wait for a checkpoint, if another task has waited for a container for longer than
- * `LIMITS.yieldMs`.
+ * If another task has waited for a container for longer than `LIMITS.yieldMs`, returns the extra tasks that have a container but are still
+ * waiting for a checkpoint.
  */
 export function sparesInTheWay(state: JobState): Task[] {
   const role = elasticRole(jobOf(state));
@@ -52,7 +52,7 @@ export function sparesInTheWay(state: JobState): Task[] {
 }
 
 /**
- * Removes an optional member of the elastic role, so that a required task can get a container. Returns false if there is no optional
+ * Removes an optional member from the elastic role, so that a required task can get its container. Returns false if there is no optional
  * member.
  */
 export function shrinkFor(transition: Transition, needy: Task): boolean {

@@ -25,8 +25,9 @@ import { Transition } from './state/transition.ts';
 import { tokensReported } from './tokens.ts';
 import { isStall, watch } from './watch.ts';
 
-// The job state machine makes all decisions of the ApplicationMaster. `step` is a pure function. It takes a state and an event, and returns
-// the next state and a list of actions. It first applies the event, and then calls the rules in `follow`, which depend only on the state.
+// The job state machine makes all of the ApplicationMaster's decisions. `step` is a pure function. It takes a state and an event, and
+// returns the next state and a list of actions. It first applies the event, and then calls the rules in `follow`, which depend only on the
+// state.
 
 export { statusOf } from './job-status.ts';
 export type { JobState } from './state/job-state.ts';
@@ -37,8 +38,8 @@ export interface Step {
 }
 
 /**
- * Creates a job's state from the configuration frozen at submission.
- * @param snapshot the state saved by an earlier attempt; null for a new job
+ * Creates a job's state from the configuration that was frozen when the job was submitted.
+ * @param snapshot the state that an earlier attempt saved, or null for a new job
  */
 export function createJob(
   frozen: FrozenJob,
@@ -83,7 +84,7 @@ export function step(state: JobState, event: Event): Step {
     transition.patch({ heardFloor: transition.now });
   }
   apply(transition, event);
-  // Skip the rules for a heartbeat that changes only its own task. This keeps the heartbeats of a thousand executors cheap.
+  // Skip the rules if a heartbeat changes only the task that sent it. This keeps heartbeats cheap even with a thousand executors.
   if (event.type !== 'heartbeat' || transition.checkpointed || transition.dirty) {
     follow(transition);
   }
@@ -188,8 +189,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
     detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers of the previous attempt`,
   });
   matchSurvivors(transition, event);
-  // Skip the check. An earlier attempt has run on this cluster, so the resources exist, although a large node may be temporarily
-  // unavailable.
+  // Skip the check. An earlier attempt has run on this cluster, so the resources exist, even if a large node is temporarily unavailable.
   if (transition.state.restored) {
     return;
   }
@@ -289,7 +289,7 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
   }
 }
 
-/** Records the end of a container. Skips unknown containers: an earlier attempt has recorded their ends. */
+/** Records that a container has ended. Skips unknown containers, because an earlier attempt has already recorded that they ended. */
 function recordEnd(transition: Transition, { containerId, end, exitStatus }: Extract<Event, { type: 'container-ended' }>): void {
   const slot = transition.state.byContainer.get(containerId);
   const ending = transition.state.ending.get(containerId);

@@ -9,7 +9,7 @@ import { isOver, type JobState, nameOf, type Task } from './state/job-state.ts';
 import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './state/membership.ts';
 import { mergedMetrics } from './state/snapshot.ts';
 
-/** Time in ms after which the status mentions a wait. Shorter waits are normal. */
+/** How long a task must wait, in ms, before the status mentions it. Shorter waits are normal. */
 const MAX_WAIT_MS = 5_000;
 
 export function statusOf(state: JobState, now: number): JobStatus {
@@ -68,7 +68,7 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   if (ranWell) {
     return ['RUNNING', message];
   }
-  // Without a gang, tasks start individually, so the first start of a task is not a recovery.
+  // Without a gang, tasks start individually, so a task that starts for the first time is not being recovered.
   const before =
     gang === null
       ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || (task.state === 'registered' && task.attempts > 1)))
@@ -81,7 +81,7 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
 }
 
 /**
- * Returns the status of the job's TensorBoard, which is ready when its task has metrics. A user-defined role with the same name is not
+ * Returns the job's TensorBoard status. TensorBoard is ready once its task has metrics. A user-defined role with the same name is not
  * TensorBoard.
  */
 function tensorBoardOf(state: JobState): TensorBoardStatus {
@@ -129,12 +129,12 @@ function orphansOf({ ending }: JobState, now: number): OrphanedContainer[] {
   );
 }
 
-/** Returns true if the status lists the task. An optional task of an elastic role is listed after it has had a container. */
+/** Returns true if the status lists the task. An optional task in an elastic role is listed only once it has had a container. */
 function isListed(task: Task): boolean {
   return task.index < task.role.instances || task.attempts > 0;
 }
 
-/** Returns the step of rank 0, or the highest step of all tasks if no task has a rank. */
+/** Returns rank 0's step, or the highest step of any task if no task has a rank. */
 function stepOf(state: JobState): number {
   return state.tasks.find((task) => task.rank === 0)?.progress.step ?? Math.max(0, ...state.tasks.map((task) => task.progress.step));
 }

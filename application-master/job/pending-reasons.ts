@@ -11,11 +11,14 @@ export const GPU = 'yarn.io/gpu';
 export function askedResources(role: Role): Record<string, number> {
   const { memoryMb, vcores, gpus, other } = role.resources;
   const counted = { 'memory-mb': memoryMb, vcores, ...(gpus > 0 ? { [GPU]: gpus } : {}) };
-  // The first `counted` fixes the order of the keys. The second `counted` prevents `other` from replacing these amounts.
+  // The first `counted` puts these keys first. The second `counted` prevents `other` from overwriting their values.
   return { ...counted, ...other, ...counted };
 }
 
-/** Explains why this cluster can never satisfy the role's request, and what to do. Returns null if the cluster can satisfy the request. */
+/**
+ * Explains why this cluster can never satisfy the role's request, and what the user can do. Returns null if the cluster can satisfy the
+ * request.
+ */
 export function impossibleAsk(state: JobState, role: Role): string | null {
   const registration = state.cluster.registration;
   if (registration === null) {
@@ -115,7 +118,9 @@ function list(tasks: readonly Task[]): string {
   return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in total)`;
 }
 
-/** Describes how long the job has waited, and for which tasks. A task whose executor has not connected yet is described as starting. */
+/**
+ * Describes how long the job has been waiting, and for which tasks. A task whose executor has not connected yet is described as starting.
+ */
 export function describeWait(state: JobState, missing: readonly Task[], since: number): string {
   const starting = missing.filter((task) => task.container !== null && task.executor === null);
   const others = missing.filter((task) => !starting.includes(task));
@@ -129,12 +134,12 @@ export function describeWait(state: JobState, missing: readonly Task[], since: n
   return sentences.join(' ');
 }
 
-/** Describes the newest failure of a task. Returns an empty string if the task has not failed. */
+/** Describes the task's newest failure. Returns an empty string if the task has not failed. */
 export function describeNewestFailure({ failures: { newest }, role }: Task): string {
   return newest === null ? '' : describeFailure(newest, role.name);
 }
 
-/** Explains that ready tasks wait until their previous programs have exited. Returns one sentence per node. */
+/** Explains that tasks that are ready must wait until their previous programs have exited. Returns one sentence per node. */
 export function describePredecessors(state: JobState, tasks: readonly Task[]): string[] {
   const waits = new Map<string, { readonly tasks: Set<Task>; until: number; attached: boolean }>();
   for (const task of tasks) {

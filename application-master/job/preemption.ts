@@ -3,8 +3,8 @@ import { inGang } from './state/membership.ts';
 import type { Transition } from './state/transition.ts';
 
 /**
- * Orders all ranked tasks to store a checkpoint, because the cluster will preempt containers of the job, usually in a few seconds. The next
- * generation then loses only the steps after this checkpoint.
+ * Orders all ranked tasks to store a checkpoint, because the cluster will preempt some of the job's containers, usually within a few
+ * seconds. The next generation then loses only the steps after this checkpoint.
  */
 export function preemptionAnnounced(transition: Transition, containerIds: readonly string[]): void {
   const announced = containerIds.flatMap((id): Task[] => {

@@ -40,7 +40,7 @@ export function detectLostTasks(transition: Transition): void {
 
 /**
  * Step 2: charges the failure to the task, stops the task's container, and restarts the task if it has restarts left. If an executor or the
- * cluster reports a failure, the recovery begins with this step.
+ * cluster reports a failure, recovery begins with this step.
  */
 export function failTask(transition: Transition, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = transition.task(slot);
@@ -99,7 +99,7 @@ function endGeneration(transition: Transition, task: Task, what: string): void {
 
 /**
  * Step 3: ends the running generation. Members with an executor stop their programs and bind new ports. Members without an executor get new
- * containers. Until `incidentUntil`, the failure of another member counts as a consequence of the first failure.
+ * containers. Until `incidentUntil`, if another member fails, this counts as a consequence of the first failure.
  */
 export function newGeneration(transition: Transition, options: { incidentUntil: number | null; why: string }): void {
   const ended = transition.state.generation;
@@ -125,8 +125,8 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
 }
 
 /**
- * Step 4, after every event: starts programs that can start, and requests containers for tasks that have none. The next events are
- * `allocated` from the cluster, `hello` from the executor in a new container, and `ready` from a prepared executor.
+ * Step 4, after every event: starts programs that can start, and requests containers for tasks that have none. The events that follow are
+ * `allocated` from the cluster, `hello` from the executor in a new container, and `ready` from an executor that is prepared.
  */
 export function recover(transition: Transition): void {
   if (transition.gang?.phase === 'forming') {
@@ -139,8 +139,8 @@ export function recover(transition: Transition): void {
 }
 
 /**
- * Step 5: selects the members of the next generation. Starts their programs when all members are ready and a stored snapshot contains the
- * selection.
+ * Step 5: selects the members of the next generation. Starts their programs once all members are ready and a snapshot that contains the
+ * selection has been stored.
  */
 function formGeneration(transition: Transition): void {
   const claimRevision = transition.gang?.claimRevision ?? null;

@@ -11,7 +11,8 @@ import { reattachMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
 // A later attempt continues from a snapshot without interrupting running programs. The snapshot lists the job's containers and the highest
-// generation that may have started. Other members never get the number of that generation. The executors report which programs are running.
+// generation that may have started. That generation's number is never given to a different set of members. The executors report which
+// programs are running.
 
 export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   const saved = new Map(snapshot.tasks.map((task) => [`${task.role}:${task.index}`, task]));
@@ -25,7 +26,7 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   return {
     ...fresh,
     restored: true,
-    // Users can edit the snapshot file. A start time in the future would disable all time limits.
+    // Users can edit the snapshot file. A start time in the future would disable every time limit.
     startedAt: Math.min(snapshot.startedAt, fresh.now),
     generation: snapshot.generation,
     tasks,
@@ -81,7 +82,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
       memoryMb: task.role.resources.memoryMb,
       savedRevision: snapshot.revision,
       leaveRevision: null,
-      // `matchSurvivors` sets the real deadline at registration, because executors cannot find this attempt earlier.
+      // `matchSurvivors` sets the real deadline when this attempt registers, because executors cannot find it before then.
       reattachBy: Number.MAX_SAFE_INTEGER,
     },
   };
@@ -96,7 +97,7 @@ export function matchSurvivors(transition: Transition, event: Extract<Event, { t
       continue;
     }
     const survivor = alive.get(container.id);
-    // For a missing container, the cluster will either report its end or list it later.
+    // The cluster will either report that a missing container has ended, or list the container later.
     const waitMs = survivor === undefined ? LIMITS.unlistedMs : reattachMs(jobOf(transition.state));
     transition.update(task.slot, { container: { ...container, ...survivor, reattachBy: transition.now + waitMs } });
   }
@@ -127,8 +128,8 @@ export function settle(transition: Transition): void {
   const startable = bound.every(
     ({ executor }) => executor?.program === null && executor.port > 0 && (executor.portFor === 0 || executor.portFor === generation),
   );
-  // The previous attempt may have failed while it sent start orders. This attempt sends the remaining orders if it can rebuild the complete
-  // member list.
+  // The previous attempt may have failed while it was sending start orders. This attempt sends the remaining orders if it can rebuild the
+  // complete member list.
   const nameable = tasks.every((task) => !hasEnded(task) || loose(task));
   const completable = bound.length === 0 || (startable && inGeneration.length > 0 && nameable);
   if (!completable) {

@@ -19,7 +19,7 @@ export function withoutStarted(tasks: readonly Task[]): Task[] {
 /** Ends the wait of each role whose conditions are met. Fails the job if a role waits for tasks that have failed permanently. */
 export function releaseRoles(transition: Transition): void {
   const { state } = transition;
-  // Before the registration, the containers of an earlier attempt are unknown.
+  // Until this attempt has registered, it is unknown which containers of an earlier attempt are running.
   if (state.cluster.registration === null) {
     return;
   }
@@ -64,9 +64,9 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
 }
 
 /**
- * Returns true until the ResourceManager has reported the end of all containers of a role. For a ranked role, these include the containers
- * of the whole gang. The next role must not get containers earlier, because quotas count only the maximum that the job holds at a time
- * (conf/role-stages.ts).
+ * Returns true until the ResourceManager has reported that all of a role's containers have ended. For a ranked role, this means all
+ * containers of the gang. The next role must not get containers earlier, because quotas count only the maximum number of containers that
+ * the job has at any one time (conf/role-stages.ts).
  */
 function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
   const isRanked = tasks.some(({ role }) => role.name === name && role.ranked);
@@ -78,8 +78,8 @@ function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
 }
 
 /**
- * Returns the tasks that must reach the state of a condition. For the success of a ranked role, these are all ranked tasks, because the
- * failure of one of them makes all of them train again.
+ * Returns the tasks that must reach the state that a condition requires. For a ranked role to succeed, these are all ranked tasks, because
+ * if one of them fails, all of them train again.
  */
 function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
   const own = tasksOf(state, condition.role);
@@ -90,19 +90,19 @@ function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
   return [...own, ...others];
 }
 
-/** Returns the tasks of a role. For an elastic role, returns only the tasks in the newest generation. */
+/** Returns a role's tasks. For an elastic role, returns only the tasks in the newest generation. */
 function tasksOf(state: JobState, name: string): Task[] {
   return state.tasks.filter((task) => task.role.name === name && (!isElastic(task.role) || isMember(task)));
 }
 
-/** Records the end of roles, and stops tasks that exceed the time limit of `endAfter`. */
+/** Records which roles have ended, and stops tasks that exceed their `endAfter` time limit. */
 export function endFollowers(transition: Transition): void {
   const followers = jobOf(transition.state).roles.filter(({ endAfter }) => endAfter !== null);
   for (const name of new Set(followers.flatMap(({ endAfter }) => endAfter?.roles ?? []))) {
     noteEnd(transition, name);
   }
   for (const role of followers) {
-    // A gang that is still forming cannot lose members.
+    // Do not stop members while their gang is still forming.
     if (role.endAfter !== null && isDue(transition, role.endAfter) && (!inGang({ role }) || transition.gang?.phase === 'started')) {
       endRole(transition, role, role.endAfter);
     }
@@ -145,8 +145,8 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
 }
 
 /**
- * Stops the parameter servers when all ranked tasks have ended, although other tasks, such as an evaluator, may still be running.
- * Otherwise, the failure of a server would repeat training that has succeeded.
+ * Stops the parameter servers once all ranked tasks have ended, even if other tasks, such as an evaluator, are still running. Otherwise, if
+ * a server failed, training that has already succeeded would be repeated.
  */
 export function endServers(transition: Transition): void {
   const { tasks, gang } = transition.state;
@@ -166,7 +166,7 @@ function stopNormally(transition: Transition, task: Task, detail: string): void 
   transition.dirty = true;
 }
 
-/** Returns one sentence for each role that waits for other roles. */
+/** Returns one sentence for each role that is waiting for other roles. */
 export function describeHeldRoles(state: JobState): string[] {
   return heldRoles(state).map((role) => `Role ${role.name} waits until ${describeConditions(conditionsOf(jobOf(state), role))}.`);
 }
@@ -175,7 +175,7 @@ function heldRoles(state: JobState): Role[] {
   return jobOf(state).roles.filter((role) => state.tasks.some((task) => task.role === role && task.wait.held));
 }
 
-/** Returns a sentence for each role that waits for this task, or an empty string if no role waits. */
+/** Returns a sentence for each role that is waiting for this task, or an empty string if there is none. */
 export function describeWaitingRoles(state: JobState, task: Task): string {
   return heldRoles(state)
     .map((role) => ({ role, conditions: conditionsOf(jobOf(state), role) }))

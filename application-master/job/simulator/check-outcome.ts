@@ -17,7 +17,7 @@ export interface FinishedRun {
   readonly killed: boolean;
   /** True if no fault affected a task. */
   readonly calm: boolean;
-  /** Number of times that the ApplicationMaster crashed while the training made no progress. */
+  /** Number of times that the ApplicationMaster crashed while training was not making progress. */
   readonly earlyCrashes: number;
 }
 
@@ -72,7 +72,7 @@ function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): v
     violate(world, 'failed with a message that is too long');
   }
   for (const task of state.tasks) {
-    // A failed task of an elastic role may fail the job only if too few tasks remain.
+    // In an elastic role, a failed task may make the job fail only if too few tasks remain.
     if (!isElastic(task.role) || isChief(task)) {
       continue;
     }

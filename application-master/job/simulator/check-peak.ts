@@ -4,7 +4,7 @@ import type { Cluster } from './cluster.ts';
 import { violate, type World } from './world.ts';
 
 /**
- * Verifies that the job never holds more containers than the quotas count. Counts at most one container per task, because a replacement may
+ * Verifies that the job never has more containers than the quotas count. Counts at most one container per task, because a replacement may
  * start before the previous container has ended.
  */
 export function checkPeak(world: World, job: Job, { containers }: Cluster): void {
