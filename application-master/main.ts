@@ -13,7 +13,7 @@ import type { Negotiator } from './containers/negotiator.ts';
 import type { JobShell, Outcome } from './job-shell.ts';
 import { readSettings } from './settings.ts';
 
-/** Option with which a client runs the ApplicationMaster on its own machine. The job ends when the client exits. */
+/** The option that a client uses to run the ApplicationMaster on the client's own machine. The job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
 const EXIT_CODES: Readonly<Record<Outcome, number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
 
@@ -47,7 +47,7 @@ try {
   const parts = compose(settings, log);
   const kept = parts.tokens?.start();
   if (settings.attempt > 1 && kept !== undefined) {
-    // The tokens from the submission may have expired.
+    // The tokens with which the job was submitted may have expired.
     await withTimeout(kept, FIRST_TOKENS_MS, () => undefined);
   }
   const connections = await start(parts);
@@ -117,7 +117,7 @@ async function beginJob(
   job.hear({ type: 'registered', ...registration });
 }
 
-/** Starts the job when the admin's limits permit it, and enforces the limits while the job runs. */
+/** Starts the job once the admin's limits permit it, and enforces the limits while the job runs. */
 async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, policy: ReturnType<typeof admissionPolicy>): Promise<void> {
   if (policy !== null) {
     job.hear({ type: 'held', reason: '' });
@@ -157,8 +157,8 @@ function endWithThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void
       if (frozen.cluster.kind === 'local') {
         job.hear({ type: 'kill', reason: endOfLocalJob(signal) });
       } else {
-        // Exit without stopping containers. YARN either kills the application with its containers, or starts another attempt that takes the
-        // containers over.
+        // Exit without stopping containers. YARN either kills the application with its containers, or starts another attempt, which takes
+        // over the containers.
         log.warn(`ended by ${signal}`);
         process.exit(1);
       }

@@ -12,7 +12,7 @@ export interface MasterSecrets {
   readonly jobSecret: Secret;
   readonly certificate: Secret;
   readonly privateKey: Secret;
-  /** The encoded JobConnections, or null if the job uses no s3:// URI. */
+  /** The encoded JobConnections, or null if the job does not use s3:// URIs. */
   readonly s3: Secret | null;
 }
 
@@ -71,7 +71,7 @@ function refuseReplaced(job: Buffer, digest: Secret): void {
   }
 }
 
-/** Rejects a local job in a YARN container. A local job has no gatekeeper and would bypass all quotas. */
+/** Rejects a local job in a YARN container. A local job does not have a gatekeeper and would bypass all quotas. */
 function refuseLocal({ cluster }: FrozenJob, { tokens }: Credentials): void {
   if (cluster.kind === 'yarn' || !tokens.some(({ token }) => token.kind === MASTER_TOKEN_KIND)) {
     return;

@@ -313,7 +313,7 @@ export class LocalNegotiator implements Negotiator {
         clearTimeout(killTimer);
       }
     }
-    // Use a separate process, because this process exits next and removing a job's files may take a long time.
+    // Wait for the removals, because this process exits next, and removing a job's files may take a long time.
     await Promise.all(this.#clearing);
   }
 

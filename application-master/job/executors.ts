@@ -318,7 +318,7 @@ function handleExit(transition: Transition, slot: number, exit: ProgramExit): vo
   }
 }
 
-/** Returns how long to wait, as a point in time, for a report that may explain a failed exit. */
+/** Returns the deadline for a report that may explain a failed exit. */
 function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): number {
   const lostRank = task.executor?.lostRank ?? null;
   // Some members have not reattached yet. One of them may be the lost peer.

@@ -3,7 +3,7 @@ import type { Event } from './state/events.ts';
 import { LIMITS } from './state/job-state.ts';
 import type { Transition } from './state/transition.ts';
 
-/** Value of `about` in notices on delegation tokens. These notices concern the whole job, so their `task` is empty. */
+/** Value of `about` in notices about delegation tokens. These notices concern the whole job, so their `task` is empty. */
 const ABOUT = 'tokens';
 
 /** Records a report about the delegation tokens. The report's notice replaces the previous one. */

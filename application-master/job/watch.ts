@@ -14,7 +14,7 @@ import type { Transition } from './state/transition.ts';
 
 export function watch(transition: Transition): void {
   chaseEnding(transition);
-  // A job that must not request containers yet has no tasks to monitor, and its timeouts are suspended.
+  // A job that must not request containers yet does not have any tasks to monitor, and its timeouts are suspended.
   if (transition.state.decision !== null || transition.state.admission.held !== null) {
     return;
   }
@@ -34,7 +34,10 @@ export function watch(transition: Transition): void {
   endRound(transition);
 }
 
-/** Returns true if the gap between events shows that this ApplicationMaster was stalled. That time does not count as executor silence. */
+/**
+ * Returns true if the gap between events shows that this ApplicationMaster was stalled. In that case, the gap does not count as executor
+ * silence.
+ */
 export function isStall(transition: Transition, before: number): boolean {
   const job = jobOf(transition.state);
   return transition.now - before > Math.max(heartbeatIntervalMs(job) * 2, silenceMs(job) / 2);
@@ -79,8 +82,7 @@ function fail(transition: Transition, diagnostics: string): void {
 }
 
 /**
- * Handles the timeout of a task that restarts alone and was not ready in time. Only this task gives up its container, because no other task
- * depends on it.
+ * Handles a task that restarts alone and was not ready in time. Only this task gives up its container, because no other task depends on it.
  */
 function endLoneRound(transition: Transition, slot: number): void {
   const task = transition.task(slot);

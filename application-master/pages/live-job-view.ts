@@ -62,7 +62,7 @@ export class LiveJobView implements JobView {
   }
 
   async events(after: number): Promise<EventPage> {
-    // Return no events of this attempt before those of earlier attempts have been loaded, so that the order is kept.
+    // To keep events in order, do not return events from this attempt until those from earlier attempts have been loaded.
     return (await this.#haveEarlier()) ? this.#events.page(after) : { entries: [], next: after };
   }
 
@@ -110,7 +110,7 @@ export class LiveJobView implements JobView {
     }
   }
 
-  /** Loads the records of earlier attempts once. After a failure, the next request loads them again. */
+  /** Loads the records of earlier attempts once. If this fails, the next request tries again. */
   async #haveEarlier(): Promise<boolean> {
     if (this.#knowsEarlier) {
       return true;

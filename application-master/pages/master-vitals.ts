@@ -1,6 +1,6 @@
 import type { MasterStatus } from '../../conf/status/status.ts';
 
-/** Interval in ms of the timer that measures event loop delay. */
+/** Interval in ms at which the timer that measures event loop delay fires. */
 const BEAT_MS = 500;
 const WINDOW_MS = 60_000;
 const BEATS = WINDOW_MS / BEAT_MS;
@@ -10,7 +10,7 @@ export class Lateness {
   readonly #ring = new Float32Array(BEATS);
   #count = 0;
 
-  /** Records that a timer fired `late` ms after its due time. Also records the beats that were missed during this delay. */
+  /** Records that a timer fired `late` ms after it was due. Also records the beats that were missed during this delay. */
   record(late: number): void {
     for (let rest = Math.max(0, late), beats = 0; beats < BEATS; rest -= BEAT_MS, beats++) {
       this.#ring[this.#count++ % BEATS] = Math.max(0, rest);
@@ -53,7 +53,7 @@ export class MasterVitals {
     this.#timer.unref();
   }
 
-  /** Returns the current measurements, updated at most once per second. The CPU usage is the average since the last update. */
+  /** Returns the current measurements, updated at most once per second. CPU usage is averaged since the last update. */
   read(): MasterStatus {
     const elapsed = performance.now() - this.#cpuAt;
     if (elapsed >= 1000) {

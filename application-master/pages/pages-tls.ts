@@ -8,9 +8,9 @@ import type { ServerTls } from '../../web/server.ts';
 
 /**
  * If yarn.resourcemanager.application-https.policy is LENIENT or STRICT, the ResourceManager adds these secrets to the ApplicationMaster's
- * credentials (org.apache.hadoop.yarn.server.security.AMSecretKeys). The JKS key store contains a certificate for this application. The JKS
+ * credentials (org.apache.hadoop.yarn.server.security.AMSecretKeys). The JKS keystore contains a certificate for this application. The JKS
  * truststore contains the certificate of the authority that signed it. The ResourceManager's proxy trusts only this authority, and uses the
- * authority's certificate as its client certificate.
+ * authority's certificate as its own client certificate.
  */
 const SECRETS = {
   keyStore: 'yarn.application.am.keystore',

@@ -5,7 +5,7 @@ import { jobViewers } from '../../web/view-acl.ts';
 
 /**
  * Returns the users who may read the job's pages through YARN's proxy: the job's owner, the users in its view ACL, and YARN's
- * administrators. If the cluster does not check ACLs, all users may read them. A local job grants access to clients with the token.
+ * administrators. If the cluster does not check ACLs, all users may read them. A local job grants access to clients that have the token.
  */
 export function viewAccess(frozen: FrozenJob, token: string): Access {
   if (frozen.cluster.kind === 'local') {

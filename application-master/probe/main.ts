@@ -47,7 +47,7 @@ try {
   fail(error);
 }
 
-/** Rejects a job.json that was modified after the submission, as the ApplicationMaster of a job does. */
+/** Rejects a job.json that was modified after it was submitted, as a job's ApplicationMaster does. */
 function orderOf({ job, secret }: ContainerInputs): ProbeOrder {
   if (!isSubmitted(job, secret(CREDENTIALS.jobDigest))) {
     throw new TonyError('JOB_INVALID', 'job.json is not the submitted file.', { hint: 'Run tony-ts doctor --probe again.' });

@@ -22,7 +22,7 @@ interface Entry {
   ended: boolean;
 }
 
-/** Collects the results of a probe for each node. */
+/** Collects the probe results for each node. */
 export class ProbeLedger {
   readonly #entries: readonly Entry[];
 
@@ -83,8 +83,8 @@ export class ProbeLedger {
   }
 
   /**
-   * Records the end of a container. If the shipped Node.js cannot start, the node's facts are in stderr. The NodeManager copies the end of
-   * stderr into the diagnostics.
+   * Records that a container has ended. If the shipped Node.js cannot start, the node's facts are in stderr. The NodeManager copies the end
+   * of stderr into the diagnostics.
    */
   ended(containerId: string, exitStatus: number, diagnostics: string): void {
     const entry = this.#of(containerId);
@@ -103,17 +103,17 @@ export class ProbeLedger {
     }
   }
 
-  /** True when each node has reported its facts or has failed. */
+  /** True once each node has reported its facts or has failed. */
   get hasAllFacts(): boolean {
     return this.#entries.every(({ facts, failure }) => facts !== null || failure !== '');
   }
 
-  /** True when each listening container has ended, or has reported which nodes it can reach. */
+  /** True once each listening container has ended or has reported which nodes it can reach. */
   get hasAllReached(): boolean {
     return this.#listening().every(({ reached, ended }) => reached !== null || ended);
   }
 
-  /** Returns the nodes to which each container connects. In a circular list of all nodes, these are the next ones. */
+  /** Returns the nodes to which each container connects. These are the nodes that follow it in a circular list of all nodes. */
   peers(): ReadonlyMap<string, ProbePeers> {
     const all = this.#listening();
     const ring = [...all, ...all];

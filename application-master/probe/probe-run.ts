@@ -14,7 +14,7 @@ import { ProbeLedger } from './probe-ledger.ts';
 import { ProbeServer } from './probe-server.ts';
 
 const BEAT_MS = 200;
-/** Memory of a probe container. Node.js maps about 1 GiB of virtual memory, and YARN may check this amount. */
+/** Memory size of a probe container. Node.js maps about 1 GiB of virtual memory, and YARN may enforce a limit on virtual memory. */
 const CONTAINER_MB = 1024;
 /**
  * Timeout in ms for the containers to connect to each other. Each container connects to up to MOST_PEERS nodes, 16 at a time. A connection
@@ -33,7 +33,7 @@ export interface ProbeRunOptions {
   readonly log: Logger;
 }
 
-/** Starts one container on each node, and collects the reports. */
+/** Starts one container on each node, and collects the containers' reports. */
 export class ProbeRun {
   readonly #options: ProbeRunOptions;
   readonly #ledger: ProbeLedger;
@@ -123,7 +123,7 @@ export class ProbeRun {
   #start(container: AllocatedContainer): void {
     const { id, node, allocationRequestId } = container;
     if (!this.#ledger.allocated(id, node)) {
-      // Several NodeManagers share the host, and this one already has a container. Request again until another NodeManager of the host
+      // Several NodeManagers share the host, and this one already has a container. Repeat the request until another NodeManager on the host
       // allocates one.
       this.#scheduler.release(id);
       this.#ask(allocationRequestId - 1);

@@ -52,7 +52,7 @@ export class ProbeServer {
     this.#sockets.get(containerId)?.write(`${JSON.stringify(peers)}\n`);
   }
 
-  /** Closes all connections. The containers end when they lose their connection. */
+  /** Closes all connections. The containers exit when they lose their connection. */
   close(): void {
     this.#server.close();
     for (const socket of this.#sockets.values()) {

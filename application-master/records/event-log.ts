@@ -1,11 +1,11 @@
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import type { EventPage } from '../../web/job-view.ts';
 
-/** How many of the first and of the newest entries to keep per attempt. The first entries show how the job started. */
+/** How many entries to keep from the beginning of each attempt, because they show how the job started, and how many of the newest. */
 const FIRST_ENTRIES = 5_000;
 const NEWEST_ENTRIES = 15_000;
 const ENTRIES_A_PAGE = 5_000;
-/** The entry numbers of each attempt begin at a multiple of this value, so that the entries of earlier attempts can be loaded later. */
+/** Each attempt's entry numbers begin at a multiple of this value, so that entries from earlier attempts can be loaded later. */
 const NUMBERS_PER_ATTEMPT = 1_000_000_000;
 
 export class EventLog {

@@ -16,7 +16,7 @@ import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 const EVENTS_PAUSE_MS = 1000;
 /** Delay in ms before usage samples are written. */
 const SAMPLES_PAUSE_MS = 30_000;
-/** How many events to keep. The first events show how the job started. */
+/** How many of the first events to keep. These show how the job started. */
 const FIRST_EVENTS = 5_000;
 const MAXIMUM_EVENTS = 25_000;
 
@@ -38,9 +38,9 @@ export interface JobFilesOptions {
 }
 
 /**
- * Reads and writes the files of an ApplicationMaster attempt:
- * - `<staging>/am.json`: addresses of the newest attempt, for executors and for sessions of the job's user.
- * - `<staging>/state-<attempt>.json`: state of the job. Each attempt has its own file, so that an old attempt cannot overwrite newer state.
+ * Reads and writes an ApplicationMaster attempt's files:
+ * - `<staging>/am.json`: addresses of the newest attempt, for executors and for the job user's sessions.
+ * - `<staging>/state-<attempt>.json`: the job's state. Each attempt has its own file, so that an old attempt cannot overwrite newer state.
  * - `<staging>/services-<attempt>.json`: data that was assigned to the job's programs (see DurableNotes).
  * - `<staging>/feed.json`: address of the feed server, to which producers connect.
  * - `<history>/`: `events-<attempt>.jsonl`, `metrics-<attempt>.jsonl`, `job.json` and `final.json`.
@@ -202,7 +202,7 @@ export class JobFiles {
     return retryStorage(message, action, { log: this.#options.log, signal: this.#closing.signal });
   }
 
-  /** Returns the size and modification time of a file in the staging folder. YARN requires both for localisation. */
+  /** Returns the size and modification time of a file in the staging folder. YARN requires both to localise the file. */
   async staged(name: string): Promise<Entry> {
     const uri = joinUri(this.#options.staging, name);
     const entry = await this.#options.storage.stat(uri);
@@ -250,7 +250,7 @@ export class JobFiles {
   }
 
   /**
-   * Writes the final status, unless another attempt has stored one. Returns the status that is valid for the job, and whether it is stored.
+   * Writes the final status, unless another attempt has stored one. Returns the status that counts for the job, and whether it is stored.
    * Gives up if storage is unavailable for longer than `maxWaitMs`.
    */
   async writeFinal(status: JobStatus, maxWaitMs: number): Promise<{ status: JobStatus; written: boolean }> {

@@ -12,7 +12,7 @@ export interface RewrittenFileOptions {
   readonly log: Logger;
 }
 
-/** A growing file on a storage that cannot append. Rewrites the whole file at intervals. */
+/** A growing file on a storage system that cannot append to files. Rewrites the whole file at intervals. */
 export class RewrittenFile {
   readonly #options: RewrittenFileOptions;
   #isStale = false;

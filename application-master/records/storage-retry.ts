@@ -4,7 +4,7 @@ import type { Logger } from '../../platform/log.ts';
 
 export const STORAGE_BACKOFF = { firstMs: 250, mostMs: 5_000 };
 
-/** Retries a storage action until it succeeds. Logs `message` after each failure. Resolves to undefined if `signal` aborts first. */
+/** Retries a storage operation until it succeeds. Logs `message` after each failure. Resolves to undefined if `signal` aborts first. */
 export async function retryStorage<T>(
   message: string,
   action: () => Promise<T>,

@@ -25,7 +25,7 @@ export class TaskLogs {
   readonly #cluster: ContainerLogs | null;
   #reads = 0;
 
-  /** @param options.logDirs value of the environment variable `LOG_DIRS`: folders separated by commas */
+  /** @param options.logDirs value of the `LOG_DIRS` environment variable: folders separated by commas */
   constructor(options: { frozen: FrozenJob; hadoop: HadoopConfiguration | null; logDirs: string }) {
     this.#frozen = options.frozen;
     this.#ownFolders = options.logDirs.split(',').filter((folder) => folder !== '');
@@ -45,7 +45,7 @@ export class TaskLogs {
 
   /**
    * Reads a container's log file. Returns null if the file does not exist.
-   * @throws TonyError LOGS_UNAVAILABLE, and the errors of hadoop/logs/container-logs.ts
+   * @throws TonyError LOGS_UNAVAILABLE, and the errors that hadoop/logs/container-logs.ts throws
    */
   async read(owner: LogOwner, file: LogFile, tail: number): Promise<LogTail | null> {
     const { cluster } = this.#frozen;

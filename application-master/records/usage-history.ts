@@ -1,7 +1,7 @@
 import { gpuUtilization, type TaskStatus, type TaskUsageSample, type UsageSample } from '../../conf/status/status.ts';
 import type { UsagePage } from '../../web/job-view.ts';
 
-/** Maximum number of samples, and maximum number of task entries in all samples. */
+/** Maximum number of samples, and maximum number of task entries in all samples together. */
 const MAXIMUM_SAMPLES = 1_000;
 const MAXIMUM_TASK_SAMPLES = 20_000;
 /** Minimum number of samples to keep. A sample contains at most `MAXIMUM_TASKS` tasks. */
@@ -9,8 +9,8 @@ const FEWEST_SAMPLES = 20;
 const MAXIMUM_TASKS = MAXIMUM_TASK_SAMPLES / FEWEST_SAMPLES;
 
 /**
- * The tasks' resource usage since the start of the job. When there are too many samples, pairs of samples are merged and the sampling
- * interval doubles. The history thus always covers the whole job.
+ * The tasks' resource usage since the job started. When there are too many samples, pairs of samples are merged and the sampling interval
+ * doubles. The history thus always covers the whole job.
  */
 export class UsageHistory {
   #samples: UsageSample[] = [];
@@ -140,7 +140,7 @@ function mean(old: number | null, fresh: number | null, share: number): number |
   return old === null || fresh === null ? (fresh ?? old) : rounded(old + (fresh - old) * share);
 }
 
-/** Rounds to three decimals, because further digits only take up space. */
+/** Rounds to three decimal places, because further digits would only take up space. */
 function rounded(value: number): number {
   return Math.round(value * 1000) / 1000;
 }

@@ -30,7 +30,7 @@ import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.
 type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
 
 /**
- * Maximum number of concurrent requests per container. A service may hold a request for seconds, but a program sends few requests at a
+ * Maximum number of concurrent requests per container. A service may take seconds to respond, but a program sends only a few requests at a
  * time.
  */
 const CALLS_OF_CONTAINER = 32;
@@ -64,7 +64,7 @@ export class ExecutorService {
   readonly #server = new Server({ 'grpc.max_receive_message_length': 1 << 20, 'grpc.keepalive_permit_without_calls': 1 });
   readonly #streams = new Map<string, ExecutorStream>();
   readonly #calls = new Map<string, number>();
-  /** The newest tokens in encoded form. Null if new executors already start with the newest tokens. */
+  /** The newest tokens in encoded form, or null if new executors already start with these tokens. */
   #tokens: Uint8Array | null = null;
   #listener: PinnedListener | null = null;
   #closed = false;
@@ -163,7 +163,7 @@ export class ExecutorService {
     onStreamEnd(stream, ended);
   }
 
-  /** Authenticates a Hello and returns the container's ID. Rejects the stream and returns null if the Hello is not valid. */
+  /** Authenticates a Hello and returns the container's ID. If the Hello is not valid, rejects the stream and returns null. */
   #welcome(stream: ExecutorStream, hello: Hello | null): string | null {
     const { attempt, log } = this.#options;
     if (hello === null || !this.#isProof(hello)) {
@@ -197,7 +197,7 @@ export class ExecutorService {
 
   #refuse(stream: ExecutorStream, code: status, details: string): void {
     const metadata = new Metadata();
-    // With this number, an executor ignores rejections from an outdated attempt.
+    // Send the attempt number, so that an executor can ignore rejections from an outdated attempt.
     metadata.set('tony-attempt', String(this.#options.attempt));
     stream.emit('error', { code, details, metadata });
   }

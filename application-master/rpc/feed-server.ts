@@ -31,7 +31,7 @@ export interface FeedServerOptions extends ProducerEvents {
   readonly log: Logger;
 }
 
-/** Returns the feed token. Every user who may read the job's staging folder can read this token there. */
+/** Returns the feed token. Every user who may read the job's staging folder can find the token there. */
 export function feedToken(jobSecret: Secret): string {
   return createHmac('sha256', jobSecret.reveal()).update('feed').digest('hex');
 }

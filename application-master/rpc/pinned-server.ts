@@ -3,7 +3,10 @@ import type { AddressInfo } from 'node:net';
 import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
 import { createPinnedTls, type PinnedTlsOptions } from './pinned-tls.ts';
 
-/** Interval in ms of keepalive pings. Pings detect clients on failed machines, whose streams would otherwise stay open. */
+/**
+ * Interval in ms between keepalive pings. The pings detect clients whose machines have failed. Otherwise, the streams of such clients would
+ * stay open.
+ */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
 
@@ -20,7 +23,7 @@ export function createClientServer(limits: { readonly messageBytes: number; read
 
 export interface PinnedListener {
   readonly port: number;
-  /** Marks a client's connection as authenticated. `peer` is the address in gRPC's form, `address:port`. */
+  /** Marks a client's connection as authenticated. `peer` is the client's address as gRPC formats it, `address:port`. */
   proven(peer: string): void;
   /** Stops accepting connections. Existing connections remain until the gRPC server closes them. */
   close(): void;
@@ -45,7 +48,7 @@ export async function listenPinned(server: Server, address: string, options: Pin
   };
 }
 
-/** Calls `ended` when a client's stream ends for any reason, and ends the server's side of the stream. */
+/** When a client's stream ends for any reason, calls `ended` and closes the server's side of the stream. */
 export function onStreamEnd<Request, Response>(stream: ServerDuplexStream<Request, Response>, ended: () => void): void {
   stream.on('end', () => {
     ended();

@@ -2,7 +2,10 @@ import { createServer, type Server, type TLSSocket } from 'node:tls';
 import { ConnectionLimit } from '../../platform/connection-limit.ts';
 import type { Secret } from '../../platform/secret.ts';
 
-/** Timeout in ms for the handshake. If clients authenticate with a token, the timeout includes the message with the token. */
+/**
+ * Timeout in ms for the handshake. If clients authenticate with a token, the message that contains the token must also arrive within this
+ * time.
+ */
 const PROOF_MS = 10_000;
 /**
  * Minimum age in ms at which an unauthenticated connection may be closed to make room for a new one. Authentication itself takes
@@ -16,7 +19,7 @@ export interface PinnedTlsOptions {
   readonly certificate: Secret;
   readonly privateKey: Secret;
   /**
-   * Authentication method of the clients:
+   * How clients authenticate:
    * - `certificate`: the handshake succeeds only with the job's key.
    * - `token`: clients verify the job's certificate and send a token in a message. The caller then marks the connection as authenticated.
    */
@@ -53,14 +56,14 @@ export function createPinnedTls(
   });
   server.on('connection', (socket) => limit.admit(socket));
   server.on('secureConnection', (socket) => {
-    // A broken connection is not a server error. The owner of the connection handles its end.
+    // A broken connection is not a server error. The connection's owner handles this.
     socket.on('error', () => {});
     if (isProof) {
       limit.proven(socket);
     }
     onConnection(socket);
   });
-  // The client is not authenticated, or the connection broke during the handshake.
+  // The client could not be authenticated, or the connection broke during the handshake.
   server.on('tlsClientError', (_, socket) => socket.destroy());
   return { server, limit };
 }

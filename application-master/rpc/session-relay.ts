@@ -9,7 +9,7 @@ import type { RunningContainer } from '../job/state/running-container.ts';
 /** Timeout in ms for an executor to join a session. */
 const JOIN_MS = 15_000;
 const MISSING = { task: status.NOT_FOUND, program: status.FAILED_PRECONDITION, state: status.ABORTED } as const;
-/** Maximum number of sessions with one container. */
+/** Maximum number of concurrent sessions with a container. */
 const MOST_OF_CONTAINER = 64;
 
 export interface SessionRelayOptions {
@@ -24,7 +24,7 @@ interface Waiting {
   readonly joined: (stream: SessionStream) => void;
 }
 
-/** Connects the stream of each client with a stream that an executor opens, and relays the messages between them. */
+/** Connects each client's stream to a stream that an executor opens, and relays messages between the two. */
 export class SessionRelay {
   readonly #options: SessionRelayOptions;
   readonly #waiting = new Map<string, Waiting>();
@@ -34,7 +34,7 @@ export class SessionRelay {
     this.#options = options;
   }
 
-  /** Relays the session of an authenticated client until either side closes it. */
+  /** Relays an authenticated client's session until either side closes it. */
   async open(client: SessionStream, request: SessionRequest): Promise<void> {
     const container = this.#options.runningContainer(request.role, request.index);
     if ('missing' in container) {

@@ -28,7 +28,7 @@ export interface SessionServerOptions {
   readonly log: Logger;
 }
 
-/** Accepts sessions from the job's user. The user authenticates with a token from the staging folder. */
+/** Accepts sessions from the job's user, who authenticates with a token from the staging folder. */
 export class SessionServer {
   readonly #options: SessionServerOptions;
   readonly #token: string;

@@ -7,7 +7,7 @@ export interface Requester {
   readonly containerId: string;
   readonly role: string;
   readonly generation: number;
-  /** True if the role's programs belong to a generation. Programs of other roles start and end independently. */
+  /** True if the role's programs belong to a generation. Programs in other roles start and end independently. */
   readonly ranked: boolean;
 }
 
@@ -25,7 +25,7 @@ const question = z.object({
   log: z.array(split).optional(),
   restored: z.boolean().optional(),
   at: count.optional(),
-  /** Splits that the worker has finished. Used only for kind `workers`. */
+  /** Splits that the worker has finished. Used only for the `workers` kind. */
   done: z.array(split).optional(),
 });
 
@@ -42,7 +42,7 @@ export interface StoredDispatcher {
 /** Maximum number of dataset passes to remember. After a pass has been dropped, its readers must report their splits again. */
 const KEPT_PASSES = 64;
 
-/** Assigns the splits of datasets to readers. Uses neither a clock nor the network. The caller decides when to store the state. */
+/** Assigns dataset splits to readers. Uses neither a clock nor the network. The caller decides when to store the state. */
 export class Dispatcher {
   readonly #passes = new Map<string, KeptPass>();
 
@@ -103,7 +103,7 @@ export class Dispatcher {
   }
 
   /**
-   * Takes back the splits of workers that are no longer running.
+   * Takes back splits from workers that are no longer running.
    * @returns true if such splits existed
    */
   sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
@@ -128,7 +128,7 @@ export class Dispatcher {
     return this.#passes.size === 0;
   }
 
-  /** Drops the passes of older generations of the role. A new generation continues from its checkpoint and reports its splits again. */
+  /** Drops the passes of the role's older generations. A new generation continues from its checkpoint and reports its splits again. */
   #forgetBefore(requester: Requester): void {
     const { role } = requester;
     const generation = generationOf(requester);

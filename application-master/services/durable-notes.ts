@@ -18,9 +18,9 @@ export interface DurableNotesOptions {
 }
 
 /**
- * Stores the assignments of splits and chunks to readers in `<staging>/services-<attempt>.json` before they are sent. Concurrent
- * assignments share one write. The next attempt knows every assignment that was sent. It publishes its address before it reads the file,
- * and this attempt sends an assignment only if no newer address exists after the write.
+ * Stores in `<staging>/services-<attempt>.json` which splits and chunks are assigned to which readers, before the assignments are sent.
+ * Concurrent assignments share one write. This ensures that the next attempt finds every assignment that was sent: it publishes its address
+ * before it reads the file, and this attempt sends an assignment only if no newer address exists after the write.
  */
 export class DurableNotes {
   readonly #options: DurableNotesOptions;
@@ -34,7 +34,10 @@ export class DurableNotes {
     this.#options = options;
   }
 
-  /** Reads the state that the newest earlier attempt has stored. Returns null if there is none. Retries while storage is unavailable. */
+  /**
+   * Reads the state that the newest earlier attempt has stored. Returns null if no attempt has stored any. Retries while storage is
+   * unavailable.
+   */
   async earlier(): Promise<string | null> {
     const { attempt, storage } = this.#options;
     const read = await this.#retry('could not read the data assignments of an earlier attempt; trying again', async () => {

@@ -34,13 +34,13 @@ export interface StoredFeed {
 
 /** Maximum size of a response in bytes. A single chunk may be larger. */
 const ANSWER_BYTES = 1024 * 1024;
-/** Maximum number of producers of a feed, including producers that have ended. */
+/** Maximum number of producers per feed, including producers that have finished. */
 const MAXIMUM_PRODUCERS = 10_000;
 
 /**
- * A queue of records from a feed's producers to the workers that read the feed. Each chunk goes to exactly one reader. Producers keep a
- * chunk until it has been consumed, and resend it to the next ApplicationMaster attempt. The assignments are stored, so that a repeated
- * request gets the same response, even from the next attempt.
+ * A queue that passes records from a feed's producers to the workers that read the feed. Each chunk goes to exactly one reader. Producers
+ * keep a chunk until it has been consumed, and resend it to the next ApplicationMaster attempt. The assignments are stored, so that a
+ * repeated request gets the same response, even from the next attempt.
  */
 export class FeedQueue {
   readonly #producers = new Map<string, Producer>();
@@ -73,7 +73,7 @@ export class FeedQueue {
 
   /**
    * Registers a producer that connects or reconnects.
-   * @param first number of the first chunk that the producer still has; any number is valid
+   * @param first number of the first chunk that the producer still has; the first chunk may have any number
    * @returns the number of the chunk that the producer must send next
    */
   open(id: string, first: number): number {
@@ -132,8 +132,8 @@ export class FeedQueue {
   }
 
   /**
-   * Returns the response to request number `at` of a reader.
-   * @param producers minimum number of producers that must have ended before the feed ends
+   * Returns the response to a reader's request number `at`.
+   * @param producers minimum number of producers that must have finished before the feed ends
    * @returns the response, and whether the state must be stored before the response is sent
    */
   take(id: string, at: number, producers: number): { readonly answer: Taken; readonly isNew: boolean } {
@@ -173,7 +173,7 @@ export class FeedQueue {
     return { answer: { records }, isNew };
   }
 
-  /** Takes back the unconfirmed chunks of readers that are no longer running. */
+  /** Takes back unconfirmed chunks from readers that are no longer running. */
   forget(isGone: (reader: string) => boolean): boolean {
     let found = false;
     for (const [id, { given }] of this.#readers) {
@@ -191,7 +191,7 @@ export class FeedQueue {
     return found;
   }
 
-  /** Returns true if all producers have ended and all of their chunks have been assigned. */
+  /** Returns true if all producers have finished and all of their chunks have been assigned. */
   isOver(producers: number): boolean {
     const all = [...this.#producers.values()];
     return (
@@ -215,7 +215,7 @@ export class FeedQueue {
     return this.#known(id).bytes;
   }
 
-  /** Returns true if a reader is waiting for this chunk, or for a later chunk of the producer. */
+  /** Returns true if a reader is waiting for this chunk, or for a later chunk from the same producer. */
   isAwaited(id: string, sequence: number): boolean {
     const isMissing = (chunk: ChunkId): boolean =>
       chunk[0] === id && chunk[1] >= sequence && !this.#chunks.has(keyOf(chunk)) && !this.#isTaken(chunk);
@@ -233,7 +233,7 @@ export class FeedQueue {
 
   #next(): ChunkId[] {
     const given: ChunkId[] = [];
-    // A reader gets at most its share of the available chunks.
+    // Give a reader at most its share of the available chunks.
     const most = Math.ceil(this.#queue.length / Math.max(1, this.#readers.size));
     let bytes = 0;
     for (const chunk of this.#queue) {
@@ -325,7 +325,7 @@ function keyOf([producer, sequence]: ChunkId): string {
   return `${sequence} ${producer}`;
 }
 
-/** Returns the memory usage of records in bytes, including a fixed overhead per record. */
+/** Returns how much memory the records use, in bytes, including a fixed overhead per record. */
 export function bytesOf(records: readonly Uint8Array[]): number {
   return records.reduce((sum, { length }) => sum + length + 64, 0);
 }

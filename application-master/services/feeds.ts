@@ -12,13 +12,13 @@ import type { Requester } from './dispatcher.ts';
 import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './producer-link.ts';
 
-/** Buffer size for all feeds in bytes. Senders may exceed it by a few chunks. */
+/** Buffer size in bytes for all feeds together. Senders may exceed it by a few chunks. */
 const CAPACITY_BYTES = 64 * 1024 * 1024;
-/** Hard limit in bytes. Also covers chunks of disconnected producers, and records that are larger than a window. */
+/** Hard limit in bytes. Also applies to chunks from disconnected producers, and to records that are larger than a window. */
 const MAXIMUM_HELD_BYTES = 4 * CAPACITY_BYTES;
-/** Minimum send window of a producer in bytes, regardless of the number of producers. */
+/** A producer's minimum send window in bytes, regardless of the number of producers. */
 const LEAST_WINDOW_BYTES = 512 * 1024;
-/** Send window that pauses a producer. All other windows permit at least one chunk of any size. */
+/** Send window that pauses a producer. Any other window allows the producer to send at least one chunk of any size. */
 const NO_WINDOW = 0;
 const MAXIMUM_FEEDS = 64;
 
@@ -39,7 +39,7 @@ interface Feed {
   readonly reported: Map<ProducerLink, string>;
 }
 
-/** Free buffer space. If it is `scarce`, only producers without buffered chunks may send. */
+/** How much buffer space is free. If space is `scarce`, only producers without buffered chunks may send. */
 type Room = 'enough' | 'scarce' | 'none';
 
 export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
@@ -47,18 +47,18 @@ export type StoredFeeds = Readonly<Record<string, StoredFeed>>;
 export interface FeedsOptions {
   /** Called when the state has changed and must be stored. */
   readonly note: () => void;
-  /** Called when a request that is waiting may have become answerable. */
+  /** Called when it may have become possible to respond to a waiting request. */
   readonly changed: () => void;
   /** Resolves to true when the current state is stored, or to false if another attempt has taken over. */
   readonly isDurable: () => Promise<boolean>;
   readonly log: Logger;
 }
 
-/** Manages all feeds of a job. Assigns chunks to readers, and limits how much each producer may send. */
+/** Manages all of a job's feeds. Assigns chunks to readers, and limits how much each producer may send. */
 export class Feeds {
   readonly #options: FeedsOptions;
   readonly #feeds = new Map<string, Feed>();
-  /** The state of the buffer that was last reported to producers. */
+  /** The buffer state that was last reported to producers. */
   #reportedRoom: Room = 'enough';
 
   constructor(options: FeedsOptions) {
@@ -127,13 +127,13 @@ export class Feeds {
       if (records.length > MAXIMUM_CHUNK_RECORDS) {
         throw new TonyError('USAGE', `a chunk may contain at most ${MAXIMUM_CHUNK_RECORDS} records`);
       }
-      // The limit is one chunk above the window, because a single record may be larger than the window. A producer exceeds this limit only
-      // if its window has been reduced since. It then reconnects and receives its current window.
+      // The limit exceeds the window by one chunk, because a single record may be larger than the window. A producer exceeds this limit
+      // only if its window has been reduced in the meantime. It then reconnects and receives its current window.
       if (queue.bytesOf(link.producer) > this.#window() * 2 + MAXIMUM_RECORD_BYTES) {
         throw new TonyError('INTERNAL', 'the producer has exceeded its send window');
       }
       // Other chunks have filled the buffer while this chunk was in flight. The producer reconnects with a window of 0 and waits. A chunk
-      // that is already assigned is accepted, because its reader waits for it.
+      // that has already been assigned is accepted, because its reader is waiting for it.
       if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
         throw new TonyError('INTERNAL', 'the buffer of the feeds is full');
       }
@@ -167,7 +167,7 @@ export class Feeds {
     this.#reportAll();
   };
 
-  /** Takes back unconfirmed chunks of programs that are no longer running. */
+  /** Takes back unconfirmed chunks from programs that are no longer running. */
   sweep(isAlive: (containerId: string, generation: number) => boolean): boolean {
     let found = false;
     for (const { queue } of this.#feeds.values()) {
@@ -214,8 +214,8 @@ export class Feeds {
   }
 
   /**
-   * Reports to the producers how many of their records have been consumed. A producer exits when all of its records have been consumed, and
-   * no other process has a copy of them. The state must therefore be stored before this message is sent.
+   * Reports to the producers how many of their records have been consumed. Once all of its records have been consumed, a producer exits,
+   * and no other process has a copy of the records. The state must therefore be stored before this message is sent.
    */
   #report(feed: Feed): void {
     const room = this.#room();
@@ -244,7 +244,7 @@ export class Feeds {
     return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };
   }
 
-  /** Returns the state of the buffer. Includes chunks of disconnected producers, although windows limit only connected ones. */
+  /** Returns the buffer state. Counts chunks from disconnected producers too, although windows limit only connected producers. */
   #room(): Room {
     const held = this.#held();
     if (held + MAXIMUM_MESSAGE_BYTES > MAXIMUM_HELD_BYTES) {

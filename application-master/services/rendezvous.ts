@@ -3,9 +3,9 @@ import { pause } from '../../platform/backoff.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { LARGEST_RENDEZVOUS_KEY, LARGEST_RENDEZVOUS_VALUE } from '../../training/process/service-names.ts';
 
-/** Maximum size of all keys and values in bytes. Horovod stores about 100 bytes for each pair of processes. */
+/** Maximum total size of all keys and values in bytes. Horovod stores about 100 bytes for each pair of processes. */
 const LARGEST_TOTAL = 64 * 1024 * 1024;
-/** Estimated memory of an entry in bytes, in addition to its key and value. */
+/** Estimated memory overhead of an entry in bytes, in addition to its key and value. */
 const ENTRY_BYTES = 200;
 /** Maximum time in ms to hold a request for a missing key. */
 const HOLD_MS = 2_000;
@@ -24,8 +24,8 @@ interface Awaited {
 }
 
 /**
- * The key-value store in which the processes of a gang publish their addresses (framework `horovod`). The store holds the keys of one
- * generation in memory. After a failure of the ApplicationMaster, the executors send their entries again.
+ * The key-value store in which the gang's processes publish their addresses (`horovod` framework). The store keeps the keys of one
+ * generation in memory. If the ApplicationMaster fails, the executors send their entries to the next attempt.
  */
 export class Rendezvous {
   readonly #mostBytes: number;
@@ -57,7 +57,7 @@ export class Rendezvous {
   }
 
   /**
-   * Returns the value, or null if the key is missing. With `wait`, waits some seconds for a missing key.
+   * Returns the value, or null if the key is missing. With `wait`, waits a few seconds for a missing key.
    * @throws TonyError DATA_INVALID, SERVICE_LOST
    */
   async get({ generation, signal }: RendezvousCall, body: unknown): Promise<Buffer | null> {

@@ -20,7 +20,7 @@ import { Rendezvous } from './rendezvous.ts';
 
 /** Maximum time in ms to hold a request. After this time, the client repeats the request. */
 const HOLD_MS = 10_000;
-/** Interval in ms between checks whether readers and workers are still running. */
+/** Interval in ms at which to check whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
 const NOTHING = Buffer.alloc(0);
 
@@ -58,7 +58,7 @@ export class Services {
   #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
   #unsaved: Promise<boolean> | null = null;
-  /** Aborted and replaced at each change of the state. Requests without a response wait for the abort. */
+  /** Aborted and replaced whenever the state changes. Requests that have not been responded to yet wait for the abort. */
   #change = new AbortController();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
@@ -91,7 +91,7 @@ export class Services {
         { container: call.containerId, service: call.service, error: messageOf(error) },
         'a service rejected a request',
       );
-      // An attempt that has been replaced must not send an error either, because the client relies on it.
+      // An attempt that has been replaced must not send errors either, because the client would treat them as valid responses.
       this.#note();
       if (!(await this.#isDurable())) {
         return null;
@@ -168,13 +168,13 @@ export class Services {
     return { answer: { lengths: records.map(({ length }) => length) }, body: Buffer.concat(records) };
   }
 
-  /** Retries a request until there is a response. Returns the response after the state has been stored. */
+  /** Retries a request until a response is available. Returns the response once the state has been stored. */
   async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
     const until = performance.now() + HOLD_MS;
     const body = parseBody(call.body);
     for (;;) {
       const answer = ask(body);
-      // Also store the state for a repeated request, because the first request may have changed it.
+      // Store the state even for a repeated request, because the first request may have changed the state.
       if (answer !== 'wait' && !(await this.#isDurable())) {
         return null;
       }
@@ -233,7 +233,7 @@ export class Services {
       // Readers receive the response SPLITS_FORGOTTEN and report their splits again.
       this.#options.log.error({ error: messageOf(error) }, 'could not read the data assignments of an earlier attempt');
     }
-    // The previous attempt may not have sent all stored assignments. Store them for this attempt before it responds to any request.
+    // The previous attempt may not have sent all stored assignments. Store them for this attempt too before it responds to any request.
     this.#note();
   }
 }

@@ -17,25 +17,25 @@ export interface TokenKeeperOptions {
   readonly handOver: (credentials: Credentials) => void;
   /** Sends a small request to HDFS with the current tokens. */
   readonly probe: () => Promise<unknown>;
-  /** URI of the folder with the job's checkpoints, for use in messages. */
+  /** URI of the job's checkpoint folder, for use in messages. */
   readonly checkpointDir: string;
   readonly hear: (event: UntimedEvent) => void;
   readonly log: Logger;
 }
 
 /**
- * Maximum pause in ms between two checks. A timer in Node.js fires immediately if its delay exceeds 24.8 days, and too late after a
- * suspension of the machine.
+ * Maximum pause in ms between two checks. A Node.js timer fires immediately if its delay exceeds 24.8 days, and too late if the machine has
+ * been suspended.
  */
 const LONGEST_PAUSE_MS = 60_000;
-/** Delay in ms between the expiry of the tokens and the request that tests whether HDFS still accepts them. */
+/** How long after the tokens expire, in ms, to send the request that tests whether HDFS still accepts them. */
 const AFTER_END_MS = 1_000;
 const SHORTEST_PAUSE_MS = 1_000;
 
 /**
- * Keeps the delegation tokens of a job valid. With a keytab, replaces the tokens when the attempt starts, and whenever three quarters of
- * their lifetime have passed. If the replacement fails, announces the expiry in advance. Without a keytab, ends the job after the tokens
- * have expired.
+ * Keeps a job's delegation tokens valid. With a keytab, replaces the tokens when the attempt starts, and whenever three quarters of their
+ * lifetime have passed. If tokens cannot be replaced, announces in advance that they will expire. Without a keytab, ends the job after the
+ * tokens have expired.
  */
 export class TokenKeeper {
   readonly #options: TokenKeeperOptions;
@@ -43,9 +43,9 @@ export class TokenKeeper {
   #credentials: Credentials;
   readonly #submitted: TokenLifetime | null;
   #lifetime: TokenLifetime | null;
-  /** Time of the next replacement. Infinite without a keytab. */
+  /** Time at which the tokens are next replaced. Infinite without a keytab. */
   #replaceAt: number;
-  /** Reason why the last replacement failed, or null if it succeeded. */
+  /** Reason why the tokens could not be replaced the last time, or null if they were. */
   #failure: string | null = null;
   #isAnnounced = false;
   #firstAttempt: () => void = () => {};
@@ -59,16 +59,16 @@ export class TokenKeeper {
   }
 
   /**
-   * The credentials for a new container. The tokens from the submission are preferred while they are valid, because a NodeManager
-   * aggregates logs with the tokens of the job's first container on the node and cannot receive newer ones. The executor receives the
-   * newest tokens when it connects.
+   * The credentials for a new container. The tokens with which the job was submitted are preferred as long as they are valid, because a
+   * NodeManager aggregates logs with the tokens that the job's first container on the node was given, and cannot receive newer ones. The
+   * executor receives the newest tokens when it connects.
    */
   get launchCredentials(): Credentials {
     const { credentials } = this.#options;
     return this.#submitted !== null && Date.now() < replacedAt(this.#submitted) ? credentials : this.#credentials;
   }
 
-  /** Starts the keeper. With a keytab, resolves after the first try to replace the tokens. */
+  /** Starts the keeper. With a keytab, resolves after the first attempt to replace the tokens, whether or not it succeeds. */
   async start(): Promise<void> {
     const attempted = new Promise<void>((resolve) => {
       this.#firstAttempt = resolve;
@@ -139,7 +139,7 @@ export class TokenKeeper {
     hear({ type: 'tokens', event: 'tokens-ending', detail: text, notice: text });
   }
 
-  /** Returns true if HDFS rejects the tokens. An outage of HDFS does not count as a rejection. */
+  /** Returns true if HDFS rejects the tokens. An HDFS outage does not count as a rejection. */
   async #isRejected(): Promise<boolean> {
     try {
       await this.#options.probe();
@@ -160,7 +160,7 @@ function nextStep(checkpointDir: string): string {
   return `Submit it again with --set checkpoint.dir=${checkpointDir} to continue from its newest checkpoint. With kerberos.keytab in job.yaml, a job replaces its tokens and can run longer.`;
 }
 
-/** Adds the issued tokens, and removes older tokens of the same kind and service. */
+/** Adds the newly issued tokens, and removes older tokens that have the same kind and service. */
 function withTokens({ tokens, secrets }: Credentials, issued: readonly Token[]): Credentials {
   const isReplaced = ({ kind, service }: Token): boolean => issued.some((each) => each.kind === kind && each.service === service);
   return {

@@ -11,13 +11,13 @@ export interface TokenLifetime {
 const DAY_MS = 86_400_000;
 /** Fraction of their lifetime after which tokens are replaced. The remaining time allows for retries. */
 const REPLACED_AFTER = 3 / 4;
-/** Pause before the next try to replace tokens. This is a fraction of the remaining lifetime, within limits in ms. */
+/** Pause before the next attempt to replace tokens: a fraction of the remaining lifetime, with a minimum and a maximum in ms. */
 const RETRY = { part: 1 / 20, leastMs: 2_000, mostMs: 60_000 };
 
 /**
  * Returns the lifetime of the token that expires first, or null if there is no such token. Considers only tokens that the ResourceManager
- * renews. Ignores the ResourceManager's own tokens, because their identifiers have another format and the ApplicationMaster does not need
- * them.
+ * renews. Ignores the ResourceManager's own tokens, because the ApplicationMaster does not need them and their identifiers have a different
+ * format.
  */
 export function lifetimeOf(tokens: readonly Token[]): TokenLifetime | null {
   const renewed = tokens.filter((token) => isFileSystemToken(token) || token.kind === KEY_SERVER_TOKEN_KIND);
@@ -26,8 +26,8 @@ export function lifetimeOf(tokens: readonly Token[]): TokenLifetime | null {
 }
 
 /**
- * Returns the time at which to announce the expiry. This is one day before the expiry, or one seventh of the lifetime before it if the
- * lifetime is shorter than a week.
+ * Returns the time at which to announce that the tokens will expire. This is one day before they expire. If their lifetime is shorter than
+ * a week, it is one seventh of the lifetime before they expire.
  */
 export function announcedAt({ issuedAt, endsAt }: TokenLifetime): number {
   return endsAt - Math.min(DAY_MS, (endsAt - issuedAt) / 7);
@@ -38,7 +38,7 @@ export function replacedAt({ issuedAt, endsAt }: TokenLifetime): number {
   return issuedAt + REPLACED_AFTER * (endsAt - issuedAt);
 }
 
-/** Returns the pause in ms before the next try to replace tokens. */
+/** Returns the pause in ms before the next attempt to replace tokens. */
 export function retryPauseMs({ endsAt }: TokenLifetime, now: number): number {
   return Math.min(RETRY.mostMs, Math.max(RETRY.leastMs, (endsAt - now) * RETRY.part));
 }

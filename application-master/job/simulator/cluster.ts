@@ -18,7 +18,9 @@ export interface SimulatedContainer {
   readonly node: SimulatedNode;
   phase: 'allocated' | 'launching' | 'live' | 'ended';
   executor: Executor | null;
-  /** The cluster's reason to end the container. The cluster reports this reason even if the container exits earlier for a different one. */
+  /**
+   * The cluster's reason for ending the container. The cluster reports this reason even if the container exits earlier for a different one.
+   */
   fate: { readonly end: ContainerEnd; readonly status: number } | null;
   /** True if the ApplicationMaster has stopped or released the container. */
   reported: boolean;
@@ -49,7 +51,7 @@ export class Cluster {
     this.nodes = nodes;
   }
 
-  /** Registers an attempt and returns the running containers of the previous attempt. */
+  /** Registers an attempt, and returns the previous attempt's containers that are still running. */
   register(listener: ClusterListener): Container[] {
     this.#listener = listener;
     const unreported = this.#unreported;
@@ -62,7 +64,7 @@ export class Cluster {
       .map((each) => each.container);
   }
 
-  /** Drops the requests of an attempt that has exited, and the containers that it did not launch. */
+  /** Drops the requests of an attempt that has exited, and the containers that were allocated to it but not launched. */
   unregister(): void {
     this.#listener = null;
     this.#asks.clear();
@@ -158,7 +160,7 @@ export class Cluster {
     });
   }
 
-  /** Kills a container on its node. The ResourceManager reports the end later. */
+  /** Kills a container on its node. The ResourceManager reports later that the container has ended. */
   end(each: SimulatedContainer, end: ContainerEnd, status: number, diagnostics = ''): void {
     if (each.phase === 'ended') {
       return;
@@ -174,7 +176,7 @@ export class Cluster {
     this.#downUntil = this.#world.timeline.now + ms;
   }
 
-  /** Turns the machine off. The ResourceManager detects the loss much later. */
+  /** Turns the machine off. The ResourceManager detects only much later that the node is lost. */
   crash(node: SimulatedNode, noticeAfter: number): void {
     node.up = false;
     for (const each of this.containers.values()) {

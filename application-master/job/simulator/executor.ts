@@ -15,7 +15,7 @@ export interface ExecutorOptions {
   readonly containerId: string;
   readonly role: string;
   readonly index: number;
-  /** The task's part in the gang: workers train, servers hold the weights. Null for tasks outside the gang. */
+  /** The task's part in the gang: workers train, and servers store the weights. Null for tasks outside the gang. */
   readonly part: 'worker' | 'server' | null;
   readonly intervalMs: number;
   readonly leaseMs: number;
@@ -25,7 +25,7 @@ export interface ExecutorOptions {
   readonly exit: (status: number) => void;
 }
 
-/** An ordered stream with latency. When the stream breaks, messages in flight are lost. */
+/** An ordered stream with simulated latency. When the stream breaks, messages in flight are lost. */
 export class Stream {
   open = true;
   #upAt = 0;
@@ -142,7 +142,7 @@ export class Executor {
     if (generation < this.#portFor) {
       return;
     }
-    // The executor is still carrying out the same order.
+    // Ignore the order, because the executor is still carrying out the same order.
     if (generation === this.#portFor && this.#changing) {
       return;
     }
@@ -240,7 +240,10 @@ export class Executor {
     this.stream?.break();
   }
 
-  /** Handles a kill of the container by the cluster. The program receives SIGTERM, and the executor may still report its exit. */
+  /**
+   * Called when the cluster kills the container. The program receives SIGTERM, and the executor may still report that the program has
+   * exited.
+   */
   terminated(): void {
     if (!this.frozen) {
       this.#endProgram('SIGTERM', true);

@@ -26,7 +26,7 @@ export function allFaults(targets: FaultTargets): Fault[] {
   return [...programFaults(targets), ...containerFaults(targets), ...nodeFaults(targets), ...masterFaults(targets)];
 }
 
-/** Returns how many programs may crash because of a fault and be charged before the job knows the cause. */
+/** Returns how many crashes a fault can cause that are charged to tasks before the job can determine the cause. */
 function extraChargesOf({ manners, roles }: FaultTargets): number {
   if (manners !== 'crashes') {
     return 0;

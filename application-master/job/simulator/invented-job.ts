@@ -44,7 +44,7 @@ export function inventJob(random: Random): FrozenJob {
       ? { type: 'parameter-server', staleness: null, wireSecurity: 'none' }
       : { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
   });
-  // Half of the jobs have long leases.
+  // Every second job has long leases.
   return { ...job, applicationId, cluster: { kind: 'yarn', hadoop: {}, ...(number % 2 === 0 && { masterReplacementMs: 300_000 }) } };
 }
 
@@ -62,8 +62,8 @@ function inventOrder(random: Random, roles: Role[], restart: Role['restart']): v
 }
 
 /**
- * Creates the nodes. If `roomy` is true, the job fits even while one node is down. If `roomy` is false, the nodes have too little room for
- * the job.
+ * Creates the nodes. If `roomy` is true, the job fits even while one node is down. Otherwise, the nodes do not have enough room for the
+ * job.
  */
 export function inventNodes(random: Random, roomy: boolean, tasks: number): SimulatedNode[] {
   const count = random.between(1, 4);

@@ -9,7 +9,7 @@ import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';
 
 const RUNNING: Usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };
 
-/** `Value` with plain numbers instead of branded ones, because tests write generations as literals. */
+/** Replaces branded number types in `Value` with `number`, because tests write generations as literals. */
 type Plain<Value> = Value extends number ? number : Value extends object ? { readonly [Key in keyof Value]: Plain<Value[Key]> } : Value;
 
 /**
@@ -124,7 +124,7 @@ export class JobScenario {
     this.say({ type: 'exited', containerId, exit: { generation, code, signal: options.signal ?? '', stderrTail: options.stderr ?? '' } });
   }
 
-  /** Ends a task's program successfully, and then ends the container. */
+  /** Makes a task's program exit with code 0, and then ends the container. */
   leave(name: string): void {
     const containerId = this.container(name);
     this.exit(containerId, 0);
@@ -154,7 +154,7 @@ export class JobScenario {
     });
   }
 
-  /** Responds to all requests and orders of the job, including those that result from the responses. */
+  /** Responds to all of the job's requests and orders, including those that these responses lead to. */
   serve(): void {
     for (let before = -1; before !== this.actions.length; ) {
       before = this.actions.length;

@@ -141,7 +141,7 @@ export class Master implements Endpoint {
         this.#world.charges++;
       }
     }
-    // A write in flight may still succeed, but only before the next attempt reads the snapshot.
+    // A write in flight may still succeed, but not after the next attempt has read the snapshot.
     if (this.#writing !== null && this.#world.random.chance(0.5)) {
       this.#options.storage.durable = this.#writing;
     }

@@ -68,7 +68,7 @@ class SimulatedRun {
     this.#frozen = inventJob(random);
     const { roles } = this.#frozen.job;
     const least = roles.reduce((sum, each) => sum + each.instances, 0);
-    // An elastic job may start on a cluster that has little more room than the job's minimum.
+    // An elastic job may start on a cluster that has only slightly more room than the job's minimum.
     const tasks = roles.some(isElastic) ? least - random.between(0, 3) : least;
     this.#roomy = random.chance(0.93);
     this.#cluster = new Cluster(this.#world, inventNodes(random, this.#roomy, tasks));
@@ -77,7 +77,7 @@ class SimulatedRun {
       servers: roles.reduce((sum, each) => sum + (each.servesParameters ? each.instances : 0), 0),
       work: random.between(2, 40) * (roles.some(isElastic) ? 4_000 : 1_000),
       manners: this.#manners,
-      // Run times of tracked tasks outside the gang. Some are longer than any lease. Parameter servers and TensorBoard run until they are
+      // How long tracked tasks outside the gang run. Some are longer than any lease. Parameter servers and TensorBoard run until they are
       // stopped.
       alone: new Map(
         roles
@@ -95,7 +95,7 @@ class SimulatedRun {
         break;
       }
     }
-    // Containers allocated near the end of the job still arrive and must be released.
+    // Containers that were allocated shortly before the job ended still arrive and must be released.
     const end = this.#timeline.now + AFTERMATH_MS;
     while (this.#finished !== null && this.#timeline.now < end) {
       if (!this.#timeline.advance()) {

@@ -4,7 +4,7 @@ interface Entry {
   readonly run: () => void;
 }
 
-/** Virtual clock. Runs events in order of time, and simultaneous events in the order in which they were scheduled. */
+/** A virtual clock. Runs events in chronological order, and simultaneous events in the order in which they were scheduled. */
 export class Timeline {
   now: number;
   #heap: Entry[] = [];

@@ -13,7 +13,7 @@ export interface Program {
   alive: boolean;
   /** True while SIGSTOP suspends the program. */
   stopped: boolean;
-  /** True if the program runs, but its peers receive no data from it. */
+  /** True if the program is running, but its peers do not receive any data from it. */
   mute: boolean;
   lostRank: number | null;
   readonly ended: (exit: ProgramExit) => void;
@@ -21,17 +21,17 @@ export interface Program {
 
 const CHECKPOINT_MS = 2_000;
 
-/** A program's reaction to a lost peer: it reports the loss and waits, reports the loss and exits, or exits without a report. */
+/** How a program reacts to a lost peer: it reports the loss and waits, reports the loss and exits, or exits without reporting the loss. */
 export type Manners = 'waits' | 'says so' | 'crashes';
 
 /**
- * Simulates all of the user's programs. The ranked programs of a generation make progress together, starting at the newest checkpoint. With
- * parameter servers, each worker makes progress while all servers are running.
+ * Simulates all of the user's programs. The ranked programs in a generation make progress together, starting at the newest checkpoint. With
+ * parameter servers, each worker makes progress on its own as long as all servers are running.
  */
 export class Training {
-  /** Newest generation in which each task exited with code 0. */
+  /** For each task, the newest generation in which it exited with code 0. */
   readonly succeeded = new Map<string, number>();
-  /** Number of programs that will fail at the end of their work. */
+  /** Number of programs that will fail once they have finished their work. */
   failAtEnd = 0;
   readonly #world: World;
   readonly #servers: number;
@@ -61,8 +61,8 @@ export class Training {
       if (other.role !== program.role || other.index !== program.index) {
         continue;
       }
-      // An older program of the gang may still be running, because newer generations reject its messages. Outside the gang, two programs of
-      // one task must never run at the same time.
+      // In the gang, it is safe if a task's older program is still running, because newer generations reject its messages. Outside the
+      // gang, a task must never have two programs running at the same time.
       if (program.part === null || other.generation === program.generation) {
         violate(
           this.#world,
@@ -141,13 +141,13 @@ export class Training {
   silence(program: Program): void {
     program.mute = true;
     this.#peersNotice(program);
-    // A worker detects the loss of its server. The other workers continue.
+    // A worker detects that it has lost its server. The other workers continue.
     if (this.#servers > 0 && program.part === 'worker') {
       this.#losePeer(program, program.worldSize + this.#world.random.between(0, this.#servers - 1));
     }
   }
 
-  /** Keep the newest generation: a disconnected program of an older generation may exit late. */
+  /** Keep the newest generation, because a disconnected program from an older generation may exit late. */
   #note({ role, index, generation }: Program): void {
     const key = `${role}:${index}`;
     this.succeeded.set(key, Math.max(generation, this.succeeded.get(key) ?? 0));
@@ -221,7 +221,7 @@ export class Training {
       }
       this.#saved = this.#work;
       this.#since = null;
-      // With a large spread, some programs exit before another one fails.
+      // The large spread lets some programs exit before another one fails.
       const spread = random.chance(0.2) ? 8_000 : 400;
       for (const program of this.#workers(generation)) {
         timeline.after(random.between(0, spread), () => {

@@ -4,7 +4,7 @@ import type { Timeline } from './timeline.ts';
 export interface World {
   readonly timeline: Timeline;
   readonly random: Random;
-  /** Time in ms after which no more faults occur. From then on, a job that can finish must finish. */
+  /** Time in ms after which faults no longer occur. From then on, a job that can finish must finish. */
   readonly faultsEnd: number;
   charges: number;
   ports: number;

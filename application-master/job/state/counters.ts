@@ -1,6 +1,6 @@
 declare const counted: unique symbol;
 
-/** Number of times the gang has been formed; 0 before the first time. */
+/** Counts how many times the gang has been formed. 0 before the first time. */
 export type Generation = number & { readonly [counted]: 'generations' };
 
 /** Number of a snapshot, or 0 before the first one. */

@@ -4,7 +4,7 @@ import { unusableFile, withoutBoilerplate } from '../../../hadoop/yarn/container
 import type { ProgramExit } from './events.ts';
 import { LIMITS } from './job-state.ts';
 
-/** Cause of a task's failure. `taskFailure` shortens the texts and removes control characters from them. */
+/** Cause of a task's failure. `taskFailure` shortens the strings and removes control characters from them. */
 export type Cause =
   | Exclude<FailureCause, { kind: 'program' | 'container' | 'launch' | 'impossible' }>
   | { readonly kind: 'program'; readonly exit: ProgramExit }
@@ -65,7 +65,7 @@ export function printable(text: string): string {
   return text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '').replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '');
 }
 
-/** Returns the end of a text, at most `limit` bytes and preferably whole lines. The last lines usually contain the cause. */
+/** Returns at most the last `limit` bytes of a text, preferably in whole lines. The last lines usually contain the cause. */
 export function lastBytes(text: string, limit: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= limit) {

@@ -34,11 +34,11 @@ export interface Progress {
   readonly earlyEnd: { readonly step: number; readonly reason: string } | null;
   /** True after the program's last training step. */
   readonly ending: boolean;
-  /** Expected number of steps of the training. 0 or undefined if unknown. */
+  /** Expected number of training steps. 0 or undefined if unknown. */
   readonly total?: number;
 }
 
-/** Limits in the site file that apply to a running job. */
+/** Limits from the site file that apply to a running job. */
 export interface JobLimits {
   readonly timeout: TimeLimit | null;
   readonly idle: TimeLimit | null;
@@ -55,7 +55,7 @@ export interface TimeLimit {
 /** An input of the job machine. `now` is the time in ms since the epoch, and never decreases within an attempt. */
 export type Event = { readonly now: number } & (
   | {
-      /** The ResourceManager has registered this attempt. `survivors` are containers of the previous attempt that are still running. */
+      /** The ResourceManager has registered this attempt. `survivors` are the previous attempt's containers that are still running. */
       readonly type: 'registered';
       readonly maximum: Readonly<Record<string, number>>;
       readonly resourceTypes: readonly string[];
@@ -105,7 +105,7 @@ export type Event = { readonly now: number } & (
   | { readonly type: 'admitted' }
   | { readonly type: 'limits'; readonly limits: JobLimits }
   | { readonly type: 'refused'; readonly reason: string }
-  /** A report about the delegation tokens. `notice` tells users what to do. If it is null, an earlier notice is removed. */
+  /** A report about the delegation tokens. `notice` tells users what to do. If `notice` is null, any earlier notice is removed. */
   | {
       readonly type: 'tokens';
       readonly event: 'tokens-replaced' | 'tokens-failed' | 'tokens-ending';

@@ -2,9 +2,9 @@ import type { JobState, Task } from './job-state.ts';
 import { isMember } from './membership.ts';
 
 /**
- * Returns the completed share of the job, from 0 to 1. This is the share of steps that rank 0 has completed, or the highest share of any
- * task if no task has a rank. If no program has reported its expected number of steps, returns the share of tracked tasks that have
- * succeeded.
+ * Returns the fraction of the job that has been completed, from 0 to 1. This is the fraction of its steps that rank 0 has completed, or the
+ * highest fraction of any task if no task has a rank. If no program has reported its expected number of steps, returns the fraction of
+ * tracked tasks that have succeeded.
  */
 export function progressOf({ tasks }: JobState): number {
   const tracked = tasks.filter((task) => task.role.tracking === 'tracked' && (task.index < task.role.instances || isMember(task)));

@@ -6,7 +6,7 @@ import type { Member } from '../../../training/process/task-context.ts';
 import { type Generation, next, type Revision } from './counters.ts';
 import type { Container, JobLimits, ProgramExit } from './events.ts';
 
-/** The complete, immutable state of the job machine. `step` derives a new state from it. */
+/** The job machine's complete, immutable state. `step` derives a new state from it. */
 export interface JobState {
   readonly frozen: FrozenJob;
   readonly attempt: number;
@@ -14,29 +14,29 @@ export interface JobState {
   readonly restored: boolean;
   readonly startedAt: number;
   readonly now: number;
-  /** Time until which this ApplicationMaster was stalled. Silence of executors before this time does not count. */
+  /** Time until which this ApplicationMaster was stalled. If executors were silent before this time, their silence does not count. */
   readonly heardFloor: number;
   /** Time at which a program last used CPU or GPU, or reported progress. */
   readonly busyAt: number;
   readonly admission: Admission;
   readonly cluster: ClusterState;
   readonly requests: ContainerRequests;
-  /** Number of the newest generation that may have started. A gang that is forming gets the next number. */
+  /** Number of the newest generation that may have started. A gang that is still forming will get the next number. */
   readonly generation: Generation;
-  /** Null if no role of the job belongs to the gang. */
+  /** Null if none of the job's roles belongs to the gang. */
   readonly gang: Gang | null;
-  /** Tasks in order of role and index. The `slot` of a task is its position in this array. */
+  /** Tasks ordered by role and index. A task's `slot` is its position in this array. */
   readonly tasks: readonly Task[];
-  /** Slot of the task to which a container is assigned, keyed by container ID. */
+  /** For each container ID, the slot of the task to which the container is assigned. */
   readonly byContainer: ReadonlyMap<string, number>;
-  /** Containers that have been ordered to stop and whose end has not been confirmed. */
+  /** Containers that have been ordered to stop but have not been confirmed to have ended. */
   readonly ending: ReadonlyMap<string, Ending>;
-  /** Time at which a role ended, keyed by role. Contains only roles that an `endAfter` option names. */
+  /** For each role that an `endAfter` option names, the time at which the role ended. */
   readonly roleEnds: ReadonlyMap<string, number>;
   readonly revisions: { readonly newest: Revision; readonly durable: Revision };
   readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
   readonly training: TrainingReports;
-  /** The result of the job; null while the job continues. */
+  /** The job's result, or null while the job continues. */
   readonly decision: Decision | null;
 }
 
@@ -47,17 +47,17 @@ export interface Admission {
 }
 
 export interface ClusterState {
-  /** Null until the ResourceManager has registered this attempt. The job cannot request containers before the registration. */
+  /** Null until the ResourceManager has registered this attempt. Until then, the job cannot request containers. */
   readonly registration: Registration | null;
   readonly nodes: number;
   readonly headroom: Readonly<Record<string, number>>;
-  /** Lost nodes that ran containers of the job. A node leaves the set when the job gets a new container on that node. */
+  /** Lost nodes on which containers of the job ran. A node is removed from the set when the job gets a new container on it. */
   readonly lostNodes: ReadonlySet<string>;
 }
 
 export interface ContainerRequests {
   readonly asks: ReadonlyMap<string, Ask>;
-  /** Message with which the ResourceManager refused a request, keyed by role. */
+  /** For each role whose request the ResourceManager refused, the ResourceManager's message. */
   readonly refusals: ReadonlyMap<string, string>;
 }
 
@@ -74,13 +74,13 @@ export interface Decision {
   readonly at: number;
   /** Revision of the first snapshot that contains the result. */
   readonly revision: Revision;
-  /** Time at which stop orders were sent, or null before that time. */
+  /** Time at which stop orders were sent, or null if they have not been sent yet. */
   readonly stoppedAt: number | null;
   readonly finished: boolean;
 }
 
 export interface TaskNotice extends Notice {
-  /** Task whose program sent the notice, for example `worker:1`. Empty for a notice about the whole job. */
+  /** The task whose program sent the notice, for example `worker:1`. Empty for a notice about the whole job. */
   readonly task: string;
 }
 
@@ -93,7 +93,7 @@ export interface Registration {
 export interface Ask {
   readonly count: number;
   readonly excludedNodes: readonly string[];
-  /** Time since which the same request has been waiting without an allocation. */
+  /** Time since which this request has been unchanged and has not led to an allocation. */
   readonly since: number;
 }
 
@@ -104,7 +104,7 @@ export interface Gang {
    * - `reattaching`: this attempt waits until the executors have reported whether `generation` is still running.
    */
   readonly phase: 'forming' | 'started' | 'reattaching';
-  /** Start time of the current phase, or of the newest try to form the gang. */
+  /** Time at which the current phase began, or at which the newest attempt to form the gang began. */
   readonly since: number;
   readonly rounds: number;
   readonly notBefore: number;
@@ -112,11 +112,14 @@ export interface Gang {
   readonly claimRevision: Revision | null;
   /** Number of consecutive generations that failed early (within `LIMITS.fruitfulMs`) and without a new checkpoint. */
   readonly fruitless: number;
-  /** Step of the newest checkpoint when `generation` started. */
+  /** Step of the checkpoint that was the newest when `generation` started. */
   readonly startedFrom: number;
   /** Member list that the members of `generation` received. Repeated start orders contain the same list. */
   readonly members: readonly Member[];
-  /** A generation that a failure has ended. Before the time `until`, failures of its other tasks count as consequences of that failure. */
+  /**
+   * A generation that ended because of a failure. Until the time `until`, failures of other tasks in the generation count as consequences
+   * of that failure.
+   */
   readonly incident: { readonly generation: Generation; readonly until: number } | null;
   /** Reason for the newest generation, as shown in the history. Empty for the first generation. */
   readonly why: string;
@@ -124,7 +127,7 @@ export interface Gang {
    * Time since which an elastic gang has had enough ready members. The gang waits briefly for more members. Null while there are too few.
    */
   readonly enoughSince: number | null;
-  /** Number of consecutive growths. Each growth doubles the pause before the next one. */
+  /** Number of times in a row that the gang has grown. Each time doubles the pause before the gang grows again. */
   readonly growths: number;
   readonly checkpointAt: number | null;
 }
@@ -133,7 +136,7 @@ export interface Task {
   readonly slot: number;
   readonly role: Role;
   readonly index: number;
-  /** Rank in the newest generation that has been selected or started, or null if the task has no rank. */
+  /** The task's rank in the newest generation that has been selected or started, or null if the task has no rank. */
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: TaskContainer | null;
@@ -152,7 +155,7 @@ export interface Task {
 export interface TaskContainer extends Container {
   /** Revision of the first snapshot that contains the container. */
   readonly savedRevision: Revision;
-  /** Revision that must be stored before an ended task gives up its container. Null for other tasks. */
+  /** For a task that has ended, the revision that must be stored before the task gives up its container. Otherwise null. */
   readonly leaveRevision: Revision | null;
   /** Time until which the executor must reattach to this attempt, or null if this attempt does not wait for the executor. */
   readonly reattachBy: number | null;
@@ -164,11 +167,11 @@ export interface TaskFailures {
   readonly free: number;
   /** Number of consecutive failures that occurred before a program started. */
   readonly unstarted: number;
-  /** Number of consecutive failures; used only for TensorBoard. */
+  /** Number of consecutive failures. Used only for TensorBoard. */
   readonly inARow: number;
   readonly newest: TaskFailure | null;
   readonly launch: string | null;
-  /** Nodes on which the task's failures occurred, if the node may have caused them. One entry per failure. */
+  /** Nodes on which the task has failed, if the node may have caused the failure. One entry per failure. */
   readonly nodes: readonly string[];
 }
 
@@ -187,21 +190,21 @@ export interface Executor {
   readonly attached: boolean;
   readonly host: string;
   readonly port: number;
-  /** Generation for which the port was bound, or 0 if no program has used the port. */
+  /** Generation for which the port was bound, or 0 if no program has used the port yet. */
   readonly portFor: Generation;
   readonly lastHeard: number;
   readonly stoppedSince: number | null;
   readonly awaiting: { readonly answer: 'ready' | 'started'; readonly since: number } | null;
   readonly program: Program | null;
-  /** Newest generation in which the executor ran a program, or 0 if it has run none. */
+  /** Newest generation in which the executor has run a program, or 0 if there is none. */
   readonly ranIn: Generation;
-  /** True if a program of any generation may be running in the container. */
+  /** True if a program from any generation may be running in the container. */
   readonly mayRun: boolean;
   /** The rank that the program reported as lost, and the time of the report. */
   readonly lostRank: { readonly rank: number; readonly since: number } | null;
   /** True after the program's last training step. */
   readonly ending: boolean;
-  /** A failed exit that is not charged before `until`, because another report may reveal its cause. */
+  /** A failed exit that does not count against any restart limit until the time `until`, because another report may still explain it. */
   readonly pendingExit: { readonly exit: ProgramExit; readonly until: number } | null;
   readonly usage: Usage | null;
 }
@@ -214,7 +217,7 @@ export interface Program {
 export interface Ending {
   readonly containerId: string;
   readonly role: string;
-  /** Index of the task, or -1 if the container may belong to any task of the role. */
+  /** The task's index, or -1 if the container may belong to any task in the role. */
   readonly index: number;
   readonly node: string;
   readonly since: number;
@@ -226,7 +229,7 @@ export interface Ending {
    */
   readonly reported: 'nothing' | 'presumed' | 'preempted';
   readonly stopAt: number;
-  /** True if the job waits briefly for this container before it ends. */
+  /** True if the job waits briefly for this container before the job itself ends. */
   readonly drains: boolean;
   /** True if the container's failure was charged and the cluster may still report a different cause. */
   readonly refundable: boolean;
@@ -234,7 +237,7 @@ export interface Ending {
 
 /** Limits that cannot be configured. */
 export const LIMITS = {
-  /** The job fails after this many consecutive timeouts of the gang, or of a task that restarts alone. */
+  /** The job fails after the gang, or a task that restarts alone, has timed out this many times in a row. */
   rounds: 3,
   /**
    * A task fails permanently after `unstarted` consecutive failures in which no program started, or after `freeFailures` failures that were
@@ -242,9 +245,9 @@ export const LIMITS = {
    */
   unstarted: 10,
   freeFailures: 200,
-  /** Number of failures after which a role excludes a node. */
+  /** After this many failures on a node, a role excludes the node. */
   failuresPerNode: 2,
-  /** Run time after which a generation counts as progress, even without a new checkpoint. */
+  /** After running for this long, a generation counts as progress, even without a new checkpoint. */
   fruitfulMs: 10 * 60_000,
   /**
    * How long a gang with enough ready members waits for more members. `arrivingMs` applies while a missing member has a container, and
@@ -256,35 +259,35 @@ export const LIMITS = {
   growMs: 10_000,
   longestGrowMs: 5 * 60_000,
   /**
-   * An elastic job requests extra containers only in the first `growAskMs` of each `growAskEveryMs`. On a full cluster, YARN would reserve
-   * resources for a request that is always open.
+   * An elastic job requests extra containers only in the first `growAskMs` of each `growAskEveryMs`. If a request were always open, YARN
+   * would reserve resources for it on a full cluster.
    */
   growAskMs: 8_000,
   growAskEveryMs: 30_000,
-  /** Time after which a request that waits for a container no longer excludes nodes. */
+  /** After waiting this long for a container, a request no longer excludes nodes. */
   choosyMs: 30_000,
   /** If another task has waited this long for a container, TensorBoard and extra elastic tasks give up theirs. */
   yieldMs: 15_000,
-  /** Run time after which TensorBoard counts as stable. */
+  /** After running for this long, TensorBoard counts as stable. */
   tensorBoardSteadyMs: 2 * 60_000,
   tensorBoardPauseMs: 60_000,
-  /** Timeout for saving the result at the end of the job. */
+  /** Timeout for saving the result when the job ends. */
   saveMs: 30_000,
   /** How long programs may take to exit after the result has been saved. */
   drainMs: 5_000,
-  /** Time that an executor has to exit. After this time, the cluster is ordered to stop the container. */
+  /** How long an executor may take to exit. After this time, the cluster is ordered to stop the container. */
   leaveMs: 10_000,
   stopAgainMs: 30_000,
-  /** Maximum time until a NodeManager kills a preempted container. The NodeManager receives the order with its next heartbeat. */
+  /** Maximum time that a NodeManager takes to kill a preempted container. The NodeManager receives the order with its next heartbeat. */
   preemptedMs: 10_000,
   /**
-   * Time after which a stopped container is removed from the state even without a report. By default, YARN declares a silent node lost
-   * within 10 minutes.
+   * After this time, a stopped container is removed from the state even if no report has arrived. By default, YARN declares a silent node
+   * lost after 10 minutes.
    */
   forgetMs: 15 * 60_000,
-  /** How long the job waits for the cluster to report a cause, if the job would otherwise fail because a signal ended a program. */
+  /** If the job would fail because a signal killed a program, how long the job first waits for the cluster to report a cause. */
   truthMs: 3_000,
-  /** How long a later attempt waits for a report on a container that the cluster does not list. */
+  /** How long a later attempt waits for a report about a container that the cluster does not list. */
   unlistedMs: 10_000,
   stderrBytes: 2_048,
   textBytes: 1_024,
@@ -296,7 +299,7 @@ export function jobOf(state: JobState): Job {
   return state.frozen.job;
 }
 
-/** Returns the generation that messages of gang tasks must contain. */
+/** Returns the generation that messages from gang tasks must contain. */
 export function currentGeneration(state: JobState): Generation {
   return state.gang?.phase === 'forming' ? next(state.generation) : state.generation;
 }
@@ -309,7 +312,7 @@ export function isOver(task: Task): boolean {
   return isTaskOver(task.state);
 }
 
-/** Returns true if the task has succeeded, or if tony-ts has stopped it after the end of other roles. */
+/** Returns true if the task has succeeded, or if tony-ts has stopped it after other roles ended. */
 export function hasEnded(task: Task): boolean {
   return task.state === 'succeeded' || task.state === 'stopped';
 }

@@ -3,8 +3,8 @@ import { backoffMs } from '../../../platform/backoff.ts';
 import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
 
-// The members of a generation are the ranked tasks and the parameter servers. An elastic role contributes all available tasks, but at least
-// its minimum.
+// The members of a generation are the ranked tasks and the parameter servers. An elastic role contributes all of its available tasks, but
+// at least its minimum number.
 
 export function inGang({ role }: { readonly role: Role }): boolean {
   return role.ranked || role.servesParameters;
@@ -24,14 +24,14 @@ export function memberTasks(state: JobState): Task[] {
 }
 
 /**
- * Returns true if a failed worker is replaced while the other workers continue. With parameter servers, workers do not connect to each
- * other.
+ * Returns true if a failed worker is replaced while the other workers continue. This is possible with parameter servers, because workers
+ * then do not connect to each other.
  */
 export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
   return role.ranked && job.roles.some(({ servesParameters }) => servesParameters);
 }
 
-/** Returns true if the running generation continues after a failure of the task. */
+/** Returns true if the running generation continues after the task has failed. */
 export function restartsAlone(state: JobState, task: Task): boolean {
   if (!inGang(task)) {
     return true;
@@ -98,7 +98,7 @@ export function isExpendable(state: JobState, task: Task): boolean {
 
 /**
  * Returns true if the job continues after this task has used all its restarts. This is the case if enough other tasks remain, or if the
- * chief alone decides the result. The job always needs its parameter servers, because they hold the weights.
+ * chief alone decides the result. The job always needs its parameter servers, because they store the weights.
  */
 export function canBeGivenUp(state: JobState, task: Task): boolean {
   const { success } = jobOf(state);
@@ -111,7 +111,7 @@ export function isGivenUp(task: Task): boolean {
   return task.state === 'failed' || task.state === 'lost';
 }
 
-/** Returns the tasks that the next generation needs and that are not ready. */
+/** Returns the tasks that the next generation needs but that are not ready yet. */
 export function missingTasks(state: JobState): Task[] {
   const generation = currentGeneration(state);
   const late = gangTasks(state).filter((task) => !isOver(task) && !isReady(task, generation));

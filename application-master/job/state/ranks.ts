@@ -9,7 +9,7 @@ export function places(job: Job): Place[] {
   return job.roles.flatMap((role) => Array.from({ length: role.maxInstances }, (_, index) => ({ role, index })));
 }
 
-/** Returns the ranked tasks of a generation in rank order: first the chief, then the others in the given order. */
+/** Returns a generation's ranked tasks in rank order: first the chief, then the others in the given order. */
 export function inRankOrder<Ranked extends Place>(members: readonly Ranked[]): Ranked[] {
   const ranked = members.filter(({ role }) => role.ranked);
   return [...ranked.filter(isChief), ...ranked.filter((place) => !isChief(place))];

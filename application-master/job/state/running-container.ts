@@ -1,12 +1,12 @@
 import type { Task } from './job-state.ts';
 
 /**
- * The container in which a task's program runs. If there is none, `missing` says what does not exist. The value `state` means that the
- * job's state is still being restored.
+ * The container in which a task's program runs. If there is none, `missing` says why: the `task` does not exist, the `program` is not
+ * running, or the job's `state` is still being restored.
  */
 export type RunningContainer = { readonly containerId: string } | { readonly missing: 'task' | 'program' | 'state'; readonly why: string };
 
-/** Maximum number of tasks in the message to the user. */
+/** Maximum number of tasks that the message to the user lists. */
 const MOST_SHOWN = 20;
 
 /** @param tasks null while the state of an earlier attempt is being read */

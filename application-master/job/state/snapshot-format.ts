@@ -31,7 +31,7 @@ const endingSchema = z.object({
   node: z.string(),
   /** Time in ms since the epoch at which the executor's lease ends. */
   until: z.number(),
-  /** Saved because the ResourceManager does not repeat its report to a later attempt. See `Ending`. */
+  /** Saved because the ResourceManager does not send its report again to a later attempt. See `Ending`. */
   reported: z.enum(['nothing', 'presumed', 'preempted']),
   /** True if the container's failure was charged and the cluster may still report a different cause. */
   refundable: z.boolean(),
@@ -56,7 +56,7 @@ const schema = z.object({
   result: z.object({ state: z.enum(END_STATES), diagnostics: z.string() }).nullable(),
 });
 
-/** The state that a later ApplicationMaster attempt needs to continue the job, stored as JSON. */
+/** The state, stored as JSON, that a later ApplicationMaster attempt needs in order to continue the job. */
 export type Snapshot = Readonly<z.infer<typeof schema>>;
 export type SnapshotTask = Snapshot['tasks'][number];
 

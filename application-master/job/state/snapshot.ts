@@ -42,7 +42,7 @@ export function snapshotOf(state: JobState): Snapshot {
     fruitless: state.gang?.fruitless ?? 0,
     metrics: mergedMetrics(state),
     earlyEnd: state.training.earlyEnd,
-    // Omit notices about delegation tokens, because each attempt creates its own.
+    // Omit notices about delegation tokens, because each attempt creates its own notices.
     notices: state.training.notices.filter(({ task }) => task !== ''),
     result: state.decision?.result ?? null,
   };

@@ -3,14 +3,14 @@ import { backoffMs } from '../../../platform/backoff.ts';
 import { isOver, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { awaitedTasks, restartsAlone } from './membership.ts';
 
-// The job's TensorBoard task uses only spare capacity. The task gives up its container if another task waits for one. Its failures do not
-// affect the job.
+// The job's TensorBoard task uses only spare capacity. The task gives up its container if another task waits for one. If the task fails,
+// this does not affect the job.
 
 export function isTensorBoardRole(job: Job, role: Role): boolean {
   return job.tensorboard.serve && role.name === TENSORBOARD_ROLE && role.tracking === 'sidecar' && !role.ranked;
 }
 
-/** Returns the tasks that the job currently needs, without TensorBoard. */
+/** Returns the tasks that the job currently needs, except TensorBoard. */
 function others(state: JobState): Task[] {
   return awaitedTasks(state).filter((task) => !isTensorBoardRole(jobOf(state), task.role));
 }
@@ -40,13 +40,16 @@ function waitedMs(state: JobState, task: Task): number {
   return state.now - Math.max(since, task.wait.notBefore);
 }
 
-/** Returns the number of consecutive failures, including this one. A sufficiently long run of TensorBoard resets the number to 1. */
+/**
+ * Returns the number of consecutive failures, including this one. If TensorBoard ran long enough before this failure, the number is 1
+ * again.
+ */
 export function failuresInARow(state: JobState, task: Task): number {
   // `wait.since` is the time at which the container was allocated.
   return state.now - task.wait.since >= LIMITS.tensorBoardSteadyMs ? 1 : task.failures.inARow + 1;
 }
 
-/** Returns the pause in ms before the next restart. The pause doubles up to a maximum. The number of restarts is not limited. */
+/** Returns the pause in ms before the next restart. The pause doubles up to a maximum. There is no limit on the number of restarts. */
 export function tensorBoardPause(count: number): number {
   return backoffMs(count, { firstMs: 1_000, mostMs: LIMITS.tensorBoardPauseMs });
 }

@@ -3,13 +3,13 @@ import { LEAST_LEASE_MS, MOST_LEASE_MS } from '../../../conf/values/lease.ts';
 import { LINK_LOSS_MS } from '../../../protos/pinned-channel.ts';
 import { inGang, isIndependentlyReplaceable } from './membership.ts';
 
-/** Maximum number of heartbeats per second for one ApplicationMaster. */
+/** Maximum number of heartbeats that an ApplicationMaster receives per second. */
 const BEATS_PER_SECOND = 500;
-/** Maximum time in ms that an executor needs to kill its program after its lease has ended. */
+/** Maximum time in ms that an executor needs to kill its program after the executor's lease has expired. */
 const END_MS = 10_000;
 
 /**
- * Returns the heartbeat interval of executors in ms. This is the value in job.yaml, or a longer interval if the job has so many executors
+ * Returns the executors' heartbeat interval in ms. This is the value in job.yaml, or a longer interval if the job has so many executors
  * that they would exceed `BEATS_PER_SECOND`.
  */
 export function heartbeatIntervalMs(job: Job): number {
@@ -17,17 +17,17 @@ export function heartbeatIntervalMs(job: Job): number {
   return Math.max(job.heartbeat.intervalMs, Math.ceil((tasks * 1000) / BEATS_PER_SECOND));
 }
 
-/** Returns the time in ms without heartbeats after which an executor counts as lost. */
+/** Returns how long an executor may send no heartbeats, in ms, before it counts as lost. */
 export function silenceMs(job: Job): number {
   return heartbeatIntervalMs(job) * job.heartbeat.missed;
 }
 
 /**
- * Returns the lease of a role's executors in ms. An executor that has had no connection to an ApplicationMaster for this time stops its
- * program and exits.
+ * Returns the lease that a role's executors have, in ms. If an executor has not been connected to an ApplicationMaster for this long, it
+ * stops its program and exits.
  *
- * The lease of gang tasks lasts as long as YARN needs to replace a lost ApplicationMaster, because generations protect the gang from old
- * programs. All other tasks have the shortest lease, because their replacements start only after its end.
+ * Gang tasks can have a lease that is as long as YARN needs to replace a lost ApplicationMaster, because generations protect the gang from
+ * old programs. All other tasks have the shortest possible lease, because their replacements start only after it has expired.
  */
 export function leaseMs({ job, cluster }: Pick<FrozenJob, 'job' | 'cluster'>, roleName: string): number {
   const role = job.roles.find(({ name }) => name === roleName);
@@ -41,8 +41,8 @@ function leastLeaseMs(job: Job): number {
 }
 
 /**
- * Returns how long a program may run after its executor's last message, in ms. The lease begins only when the executor detects that the
- * stream is broken.
+ * Returns how long a program may keep running after its executor's last message, in ms. This is more than the executor's lease, because the
+ * lease begins only when the executor detects that its connection is broken.
  */
 export function outlivesMs(frozen: Pick<FrozenJob, 'job' | 'cluster'>, roleName: string): number {
   return leaseMs(frozen, roleName) + LINK_LOSS_MS + END_MS;
@@ -56,7 +56,10 @@ export function graceMs(job: Job): number {
   return silenceMs(job) + heartbeatIntervalMs(job);
 }
 
-/** Returns how long a later attempt waits for executors to reattach, in ms. Executors retry with increasing pauses. */
+/**
+ * Returns how long a later attempt waits for executors to reattach, in ms. This allows for the increasing pauses between the executors'
+ * retries.
+ */
 export function reattachMs(job: Job): number {
   return Math.min(leastLeaseMs(job), Math.max(60_000, silenceMs(job) * 2));
 }

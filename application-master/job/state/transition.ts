@@ -7,16 +7,16 @@ type Group = 'failures' | 'wait' | 'progress';
 export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
 
 /**
- * The changes of one step. Copies only the parts of the state that change, so the old state remains valid. In a job with thousands of
- * tasks, a heartbeat costs one shallow array copy.
+ * The changes that one step makes. Copies only the parts of the state that change, so the old state remains valid. Even in a job with
+ * thousands of tasks, a heartbeat costs only one shallow array copy.
  */
 export class Transition {
   readonly actions: Action[] = [];
   /** True if this step changes state that a later attempt needs. */
   dirty = false;
-  /** True if this step reports a new checkpoint, so that a new generation would lose no progress. */
+  /** True if this step reports a new checkpoint, so that a new generation would not lose any progress. */
   checkpointed = false;
-  /** Roles whose request must be sent again even if the number of containers is unchanged. */
+  /** Roles whose requests must be sent again even if the number of containers has not changed. */
   readonly askAgain = new Set<string>();
   #state: JobState;
   #tasks: Task[] | null = null;
@@ -24,7 +24,7 @@ export class Transition {
   #ending: Map<string, Ending> | null = null;
 
   constructor(state: JobState, now: number) {
-    // A clock that goes backwards would postpone deadlines.
+    // Ignore a clock that goes backwards, because it would postpone deadlines.
     this.#state = now > state.now ? { ...state, now } : state;
   }
 
@@ -40,7 +40,7 @@ export class Transition {
     return this.#state.gang;
   }
 
-  /** Returns the revision of the next snapshot, which will contain the changes of this step. */
+  /** Returns the revision of the next snapshot, which will contain this step's changes. */
   get nextRevision(): Revision {
     return next(this.#state.revisions.newest);
   }
@@ -68,7 +68,7 @@ export class Transition {
     }
   }
 
-  /** Updates fields of a task. In the groups `failures`, `wait` and `progress`, omitted fields keep their values. */
+  /** Updates some of a task's fields. In the groups `failures`, `wait` and `progress`, omitted fields keep their values. */
   update(slot: number, changes: TaskChanges): void {
     if (this.#tasks === null) {
       this.#tasks = [...this.#state.tasks];
