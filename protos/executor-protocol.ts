@@ -121,5 +121,5 @@ export function serviceNamed(name: 'tony.ApplicationMaster' | 'tony.Feed' | 'ton
   ] as ServiceDefinition;
 }
 
-/** DNS name in the certificate of every job. It does not depend on the host of the ApplicationMaster. */
+/** DNS name in every job's certificate. It does not depend on the host on which the ApplicationMaster runs. */
 export const CERTIFICATE_NAME = 'tony-ts';

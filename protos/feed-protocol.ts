@@ -31,10 +31,10 @@ export interface FeedAddress {
 /** Name of the file in the staging folder that contains the FeedAddress. */
 export const FEED_ADDRESS_FILE = 'feed.json';
 export const FEED_TOKEN_METADATA = 'tony-feed-token';
-/** Maximum size in bytes of a record, and of all records of a chunk together. */
+/** Maximum size of a record, and of all records in a chunk together, in bytes. */
 export const MAXIMUM_RECORD_BYTES = 16 * 1024 * 1024;
 export const MAXIMUM_CHUNK_RECORDS = 4096;
-/** Maximum size in bytes of a message, which consists of records and their framing. */
+/** Maximum size of a message, which consists of records and their framing, in bytes. */
 export const MAXIMUM_MESSAGE_BYTES = MAXIMUM_RECORD_BYTES + 64 * 1024;
 
 export function feedService(): ServiceDefinition {

@@ -6,11 +6,11 @@ import { pinnedIdentity } from './pinned-identity.ts';
 /** Interval in ms between keepalive pings. The pings detect machines that have failed without closing their connections. */
 const KEEPALIVE_MS = 20_000;
 const KEEPALIVE_ANSWER_MS = 10_000;
-/** Maximum time in ms after which one end of a connection detects that the machine at the other end has failed. */
+/** Maximum time in ms until one end of a connection detects that the machine at the other end has failed. */
 export const LINK_LOSS_MS = KEEPALIVE_MS + KEEPALIVE_ANSWER_MS;
 
 /**
- * Channel options for connections to the ApplicationMaster of a job. The channels use no proxy, and send keepalive pings to detect failed
+ * Channel options for connections to a job's ApplicationMaster. The channels do not use a proxy, and send keepalive pings to detect failed
  * machines.
  */
 export const PINNED_CHANNEL_OPTIONS: ChannelOptions = {
@@ -27,8 +27,8 @@ export const PINNED_CHANNEL_OPTIONS: ChannelOptions = {
 
 /**
  * Creates TLS 1.3 credentials that accept only a server with the job's certificate.
- * @param certificate certificate of the job in PEM format
- * @param key private key of the certificate in PEM format. A client with this key authenticates itself as a part of the job.
+ * @param certificate the job's certificate in PEM format
+ * @param key the certificate's private key in PEM format. A client that has this key authenticates itself as part of the job.
  */
 export function pinnedCredentials(certificate: string | Buffer, key?: Buffer): ChannelCredentials {
   const own = key === undefined ? {} : { cert: certificate, key };

@@ -50,9 +50,9 @@ export interface SessionAddress {
 }
 
 export const SESSION_TOKEN_METADATA = 'tony-session-token';
-/** Maximum size in bytes of the data in a message. */
+/** Maximum size of the data in a message, in bytes. */
 export const MAXIMUM_DATA_BYTES = 32 * 1024;
-/** Maximum size in bytes of all words of a command. */
+/** Maximum total size of all words in a command, in bytes. */
 export const MAXIMUM_COMMAND_BYTES = 32 * 1024;
 export const MAXIMUM_SESSION_MESSAGE_BYTES = 64 * 1024;
 

@@ -4,11 +4,11 @@ import { type Channel, MAXIMUM_DATA_BYTES, type SessionMessage } from './session
 
 type Stream = ClientDuplexStream<SessionMessage, SessionMessage> | ServerDuplexStream<SessionMessage, SessionMessage>;
 
-/** Time in ms to wait until the other end has closed its side of the stream. */
+/** How long to wait, in ms, for the other end to close its side of the stream. */
 const CLOSE_MS = 5_000;
 
 /**
- * One end of a session. The stream holds at most one message in each direction. `send` resolves when the message has been sent. The next
+ * One end of a session. The stream buffers at most one message in each direction. `send` resolves when the message has been sent. The next
  * message is received only after the previous message has been processed, so a slow reader slows down the writer at the other end.
  */
 export class SessionStream {
@@ -88,7 +88,7 @@ export class SessionStream {
     });
   }
 
-  /** Sends the bytes of `source` until it ends or fails. Then sends the end of the data. */
+  /** Sends the bytes from `source` until it ends or fails. Then sends an end-of-data message. */
   async sendAll(channel: Channel, source: Readable): Promise<void> {
     try {
       for await (const chunk of source as AsyncIterable<Buffer>) {
@@ -100,12 +100,12 @@ export class SessionStream {
         }
       }
     } catch {
-      // A failure of the source counts as the end of its data.
+      // If the source fails, this counts as the end of its data.
     }
     await this.send({ endOfData: { channel } });
   }
 
-  /** As the server, ends the stream of a client with an error. */
+  /** Ends a client's stream with an error. Only for the server. */
   refuse(code: status, details: string): void {
     this.#stream.emit('error', { code, details });
   }

@@ -2,21 +2,22 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { rootCertificates } from 'node:tls';
 
-/** Files with the certificate authorities of the operating system on Debian and Alpine, Red Hat, and SUSE. */
+/** Files that contain the operating system's certificate authorities on Debian and Alpine, Red Hat, and SUSE. */
 const SYSTEM_BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/ca-bundle.pem'];
 /** Contains only the cluster's authorities, because Node.js adds this file to its own authorities. */
 const ADDITIONAL = 'cluster-authorities.pem';
 /** Contains all authorities, for programs that replace their own authorities with this file. */
 const ALL = 'all-authorities.pem';
 /**
- * Environment variables that name the file with all authorities for OpenSSL, for the Python packages requests and botocore, and for curl.
+ * Environment variables in which OpenSSL, the Python packages requests and botocore, and curl look for the name of the file that contains
+ * all authorities.
  */
 const REPLACING = ['SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'];
 
 /**
  * Writes the cluster's certificate authorities to files in the container's folder. Returns the environment variables that make programs
  * trust these authorities, except those that `environment` already sets.
- * @param authorities authorities in PEM format; empty if the cluster has none of its own
+ * @param authorities authorities in PEM format, or an empty string if the cluster does not have its own
  */
 export async function authorityEnvironment(
   folder: string,
@@ -34,7 +35,7 @@ export async function authorityEnvironment(
   return Object.fromEntries(Object.entries(variables).filter(([name]) => environment[name] === undefined));
 }
 
-/** Returns the content of the first readable file, or the authorities of Node.js if none is readable. */
+/** Returns the content of the first readable file, or the authorities that Node.js includes if none of the files is readable. */
 async function firstBundle(files: readonly string[]): Promise<string> {
   for (const file of files) {
     const text = await readFile(file, 'latin1').catch(() => '');

@@ -3,9 +3,9 @@ import net from 'node:net';
 import { getSystemErrorName } from 'node:util';
 
 /**
- * A port that is bound before other tasks learn its number. The socket does not listen yet, so early connections are refused and the
- * clients retry. The program inherits the socket. If the socket does not reach the program, for example because npm does not pass the
- * descriptor on, the program can bind the port itself. Linux permits a second bind while the first socket does not listen.
+ * A port that is bound before its number is sent to other tasks. The socket does not listen yet, so early connections are refused and the
+ * clients retry. The program inherits the socket. If the program does not get the socket, for example because npm does not pass on the
+ * descriptor, the program can bind the port itself. Linux permits a second bind as long as the first socket does not listen.
  */
 export interface BoundPort {
   readonly port: number;
@@ -21,8 +21,8 @@ interface TcpHandle {
 }
 
 /**
- * An internal function of Node.js that its cluster module also uses. No public API binds a socket without listening. If the result is a
- * number, it is an error code.
+ * A function inside Node.js that its cluster module also uses. There is no public API that binds a socket without listening on it. If the
+ * result is a number, it is an error code.
  */
 type CreateServerHandle = (address: string, port: number, family: 4 | 6) => TcpHandle | number;
 

@@ -3,12 +3,12 @@ import path from 'node:path';
 import { type Credentials, decodeCredentials } from '../hadoop/rpc/credentials.ts';
 import { writeCredentials } from '../hadoop/rpc/credentials-file.ts';
 
-/** Name of the program's credentials file in the container's folder. */
+/** Name of the credentials file in the container's folder that the program uses. */
 const PROGRAM_FILE = 'delegation-tokens';
 
 /**
- * Keeps the delegation tokens of the executor and of its program in one file each. Replaces both files when new tokens arrive, so that
- * neither process has to restart.
+ * Stores the delegation tokens in two files, one for the executor and one for its program. Replaces both files when new tokens arrive, so
+ * that neither process has to restart.
  */
 export class DelegationTokens {
   readonly #ownFile: string;
@@ -28,7 +28,7 @@ export class DelegationTokens {
   }
 
   /**
-   * Writes the tokens without the executor's own secrets to a file for the program. Returns the path of the file, or null if there are no
+   * Writes the tokens, without the executor's own secrets, to a file for the program. Returns the file's path, or null if there are no
    * tokens, for example on a cluster without Kerberos.
    */
   async writeForProgram(): Promise<string | null> {
@@ -40,7 +40,7 @@ export class DelegationTokens {
   }
 
   /**
-   * Replaces the tokens with the tokens of an encoded credentials file.
+   * Replaces the tokens with those in an encoded credentials file.
    * @throws TonyError CREDENTIALS_INVALID
    */
   async replace(encoded: Uint8Array): Promise<void> {

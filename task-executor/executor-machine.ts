@@ -16,7 +16,7 @@ export interface ExecutorState {
   readonly lastContact: number;
   readonly lastTick: number;
   readonly leaseMs: number;
-  /** Generation of the program, or of the bound port if no program has started. 0 before the first generation. */
+  /** Generation to which the program belongs or, if no program has started, the bound port. 0 before the first generation. */
   readonly generation: number;
   /** Port number, or 0 while no port is bound. */
   readonly port: number;
@@ -68,7 +68,7 @@ export type ExecutorAction =
   | { readonly type: 'bind'; readonly generation: number }
   | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly MemberMessage[] }
   | { readonly type: 'order-checkpoint' }
-  /** Kills the program. `gently` allows it to write a checkpoint first. */
+  /** Kills the program. With `gently`, the program can write a checkpoint first. */
   | { readonly type: 'kill'; readonly gently: boolean }
   | { readonly type: 'say-ready'; readonly generation: number; readonly port: number }
   | { readonly type: 'say-started'; readonly generation: number; readonly pid: number }
@@ -77,7 +77,7 @@ export type ExecutorAction =
   | { readonly type: 'say-left' }
   | { readonly type: 'disconnect'; readonly reason: string }
   | { readonly type: 'note'; readonly text: string }
-  /** Ends this process. Always the last action. */
+  /** Exits this process. Always the last action. */
   | { readonly type: 'leave'; readonly exitCode: number; readonly reason: string };
 
 export interface Step {
@@ -86,13 +86,13 @@ export interface Step {
 }
 
 /**
- * Gap between two ticks, in ms, above which this process counts as suspended. The ApplicationMaster may have declared the executor lost in
- * the meantime.
+ * If the gap between two ticks exceeds this value, in ms, this process counts as having been suspended. The ApplicationMaster may have
+ * declared the executor lost in the meantime.
  */
 const HELD_UP_MS = 5_000;
 /**
- * Maximum time in ms to wait for a killed program, because a disk can block its exit. After this time, the executor exits without reporting
- * the program's exit.
+ * Maximum time in ms to wait for a killed program to exit, because a process can hang on a disk operation. After this time, the executor
+ * exits without reporting that the program has exited.
  */
 const LEAVE_MS = 15_000;
 
@@ -102,7 +102,7 @@ export function createExecutor(now: number): ExecutorState {
     masterAttempt: 0,
     lastContact: now,
     lastTick: now,
-    // Default until an ApplicationMaster sends the lease.
+    // The default until an ApplicationMaster sends the lease.
     leaseMs: LEAST_LEASE_MS,
     generation: 0,
     port: 0,
@@ -179,7 +179,8 @@ export function reportedState({ generation, port, program, preparing }: Executor
 }
 
 /**
- * Handles the response to a Hello. Reports all changes since the Hello, because the executor cannot send reports before Welcome arrives.
+ * Handles the response to a Hello. Reports everything that has changed since the Hello, because the executor cannot send reports before
+ * Welcome arrives.
  */
 function connected(state: ExecutorState, { masterAttempt, leaseMs, now, reported }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
   if (masterAttempt < state.masterAttempt) {
@@ -223,7 +224,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   if (lives(state.program)) {
     return { state: next, actions: [{ type: 'kill', gently: false }] };
   }
-  // A port is already being bound. The handler of `bound` will bind a port for the newest generation.
+  // A port is already being bound. When the `bound` event arrives, a port for the newest generation is bound.
   if (state.preparing !== null) {
     return only(next);
   }
@@ -247,7 +248,8 @@ function start(state: ExecutorState, generation: number, members: readonly Membe
     }
     return ignore(state, `ignoring Start for generation ${generation}: no port is bound for it`);
   }
-  // The first port is bound before any generation and is valid for each of them. Later ports are valid only for one generation.
+  // The first port is bound before there is a generation, and is valid for any generation. Each later port is valid for only one
+  // generation.
   if (state.generation !== 0 && state.generation !== generation) {
     return ignore(state, `ignoring Start for generation ${generation}: the port is bound for generation ${state.generation}`);
   }
@@ -282,7 +284,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
 
 function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): Step {
   if (state.leaving !== null) {
-    // The program is already ending. A further order without a grace period kills it immediately.
+    // The program is already ending. Another order, if it does not allow a grace period, kills the program immediately.
     return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
   }
   const leaving = { since: now, exitCode, reason };
@@ -303,7 +305,7 @@ function left({ exitCode, reason }: Leaving): ExecutorAction {
 
 function tick(state: ExecutorState, now: number): Step {
   const heldUp = now - state.lastTick > HELD_UP_MS;
-  // After a suspension, the link may be broken although it is still marked as open. The next tick shows whether the link works.
+  // After a suspension, the link may be broken even though it is still marked as open. The next tick shows whether the link works.
   const next = { ...state, lastTick: now, lastContact: state.link === 'open' && !heldUp ? now : state.lastContact };
   if (next.leaving !== null) {
     return now - next.leaving.since > LEAVE_MS ? { state: next, actions: [left(next.leaving)] } : only(next);

@@ -29,14 +29,17 @@ interface Run {
   readonly generation: number;
   readonly progress: ProgressSoFar;
   readonly report: ReportFile | null;
-  /** Path of the file whose existence orders the program to store a checkpoint. */
+  /** Path of a file. If the file exists, the program must store a checkpoint. */
   readonly checkpointOrder: string;
   readonly program: Program | null;
   /** The synchronized folder. The program starts after this folder has received the newest checkpoint. */
   readonly sync: SyncedFolder;
 }
 
-/** Runs the executor's state machine. Passes events from sockets, processes and timers to the machine, and carries out its actions. */
+/**
+ * Runs the executor's state machine. Passes events from sockets, processes and timers to the machine, and carries out the actions that it
+ * returns.
+ */
 export class Executor {
   readonly #settings: ExecutorSettings;
   readonly #environment: Readonly<Record<string, string | undefined>>;
@@ -49,9 +52,9 @@ export class Executor {
   #state: ExecutorState;
   #port: BoundPort | null = null;
   #run: Run | null = null;
-  /** Aborts the preparations of a run whose program has not started. */
+  /** Aborts the preparations for a run whose program has not started yet. */
   #starting: AbortController | null = null;
-  /** The GPUs of the task. They are the same in all generations. */
+  /** The task's GPUs. They are the same in all generations. */
   #assignedGpus: AssignedGpus | null = null;
   #welcome: Welcome | null = null;
   #intervalMs = FIRST_INTERVAL_MS;
@@ -195,7 +198,7 @@ export class Executor {
     const progress = new ProgressSoFar();
     const sync = new SyncedFolder(this.#settings, generation, prepared, progress, this.#log);
     const stderr = path.join(this.#settings.logFolder, 'stderr');
-    // Mark in the log where the output of the restarted program begins.
+    // Mark in the log where the restarted program's output begins.
     if (generation > 1) {
       await appendFile(stderr, `--- generation ${generation} ---\n`);
     }
@@ -261,7 +264,10 @@ export class Executor {
     }
   }
 
-  /** Sends the program's last report and then its exit, because the ApplicationMaster needs the report to judge the exit. */
+  /**
+   * Sends the program's last report first and then reports its exit, because the ApplicationMaster needs the last report to interpret the
+   * exit.
+   */
   #sayExited(exit: Exited): void {
     this.#heartbeat();
     this.#link.send({ exited: exit });

@@ -5,7 +5,7 @@ import { CONTAINER_LAYOUT } from '../conf/job.ts';
 
 /**
  * Returns the home folder for the user's program. YARN sets HOME to `/home/` (`yarn.nodemanager.user-home-dir`), where users cannot create
- * files. Programs that store settings or caches in HOME would fail, so they get a folder in the container.
+ * files. Programs that store settings or caches in HOME would fail, so they get a home folder inside the container.
  * @param container absolute path of the container's working directory
  * @param home value of HOME in the container
  */

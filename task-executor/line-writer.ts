@@ -20,7 +20,7 @@ export class LineWriter {
     source.on('error', () => {});
   }
 
-  /** Writes a last line that has no line feed. */
+  /** Writes the last line if it does not end with a line feed. */
   flush(): void {
     if (this.#begun.length > 0) {
       this.#take(Buffer.from('\n'));

@@ -22,7 +22,7 @@ export async function findMaster(frozen: FrozenJob, log: Logger): Promise<Master
 }
 
 async function readAddress(frozen: FrozenJob): Promise<MasterAddress | null> {
-  // Loaded on demand to save memory, because most executors never access storage.
+  // Load the storage code on demand to save memory, because most executors never access storage.
   const [{ createStorage }, { joinUri }, { HadoopConfiguration }] = await Promise.all([
     import('../storage/create-storage.ts'),
     import('../storage/uri.ts'),

@@ -47,17 +47,17 @@ export interface MasterLinkOptions {
   readonly log: Logger;
 }
 
-/** Timeout in ms between connecting and Welcome. */
+/** Timeout in ms for the Welcome, starting when the link begins to connect. */
 const WELCOME_MS = 10_000;
 const CONNECT_BACKOFF = { firstMs: 100, mostMs: 3_000 };
-/** Maximum time in ms for which `close` sends buffered messages. Messages that are still buffered are lost. */
+/** Maximum time in ms that `close` spends sending buffered messages. Messages that are still buffered after this time are lost. */
 const FLUSH_MS = 200;
-/** Metadata key of a rejection. Its value is the number of the ApplicationMaster attempt. */
+/** Metadata key in a rejection. The value is the number of the ApplicationMaster attempt. */
 const ATTEMPT_METADATA = 'tony-attempt';
-/** Timeout in ms for one try to forward a service request. */
+/** Timeout in ms for one attempt to forward a service request. */
 const SERVE_MS = 30_000;
 const SERVE_BACKOFF = { firstMs: 50, mostMs: 1_000 };
-/** The largest response contains a feed record of 16 MiB. */
+/** The largest response contains a 16 MiB feed record. */
 const LARGEST_ANSWER_BYTES = 17 * 1024 * 1024;
 
 const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');
@@ -177,7 +177,7 @@ export class MasterLink {
     });
   }
 
-  /** Opens a stream for a session that the ApplicationMaster has ordered. Returns null if no link is open. */
+  /** Opens a stream for a session when the ApplicationMaster has ordered this. Returns null if no link is open. */
   join(id: string): SessionStream | null {
     const connection = this.#connection;
     if (connection === null || !connection.welcomed) {

@@ -12,7 +12,7 @@ import { LineWriter } from './line-writer.ts';
 export interface ProcessPlan {
   /** A bash command. */
   readonly command: string;
-  /** For each process, the prefix of its output lines and its additional environment variables. */
+  /** For each process, the prefix for its output lines, and its additional environment variables. */
   readonly processes: readonly { readonly prefix: string; readonly environment: Readonly<Record<string, string>> }[];
 }
 
@@ -23,7 +23,7 @@ const { command, processes } = JSON.parse(readFileSync(process.argv[2] ?? '', 'u
 let running = processes.length;
 let failed = false;
 
-// Each process also receives the signal, and may store a checkpoint before it exits.
+// Ignore the signal, because each process also receives it and may store a checkpoint before it exits.
 process.on('SIGTERM', () => {});
 
 for (const { prefix, environment } of processes) {
@@ -54,6 +54,6 @@ function end(code: number, signal: NodeJS.Signals | null, reason: string): void 
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   }
-  // Exit here if the process failed without a signal, or if its signal does not end the launcher.
+  // Exit here if the process was not killed by a signal, or if sending the same signal to the launcher does not kill the launcher.
   setTimeout(() => process.exit(code), signal === null ? 0 : DRAIN_MS);
 }

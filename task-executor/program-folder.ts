@@ -12,7 +12,7 @@ import { ifMissing } from '../platform/files/if-missing.ts';
  */
 
 /**
- * Creates the working directory of a generation, and removes the directories of earlier generations.
+ * Creates a generation's working directory, and removes the working directories of earlier generations.
  * @param container absolute path of the container's working directory
  * @param source absolute path of the localised source, or null for an empty working directory
  * @param onLeftOver receives each earlier directory that cannot be removed; YARN removes the directory with the container
@@ -40,7 +40,7 @@ export async function createProgramFolder(
   return folder;
 }
 
-/** Removes a folder. If this fails, restores write permission that a program may have removed, and tries again. */
+/** Removes a folder. If this fails, restores the write permission, which a program may have removed, and tries again. */
 async function removeTree(folder: string): Promise<void> {
   try {
     await rm(folder, { recursive: true, force: true });

@@ -7,7 +7,7 @@ import type { MasterLink } from './master-link.ts';
 import { ServicesSocket } from './services-socket.ts';
 import type { ExecutorSettings } from './settings.ts';
 
-/** Prefix of the services with which programs read and write storage. The executor itself provides these services. */
+/** Prefix of the services that programs use to read and write storage. The executor itself provides these services. */
 const STORAGE_PREFIX = 'storage.';
 /**
  * Timeout in ms for a service request while the ApplicationMaster is unreachable. After this time, the program receives an error and
@@ -34,9 +34,9 @@ export class ProgramServices {
   }
 
   /**
-   * Opens the servers of a generation, and closes the servers of the previous generation.
-   * @returns the folder of the services socket, or null if the socket cannot be opened, and the port of Horovod's rendezvous
-   * @throws if Horovod's rendezvous cannot be opened
+   * Opens the servers for a generation, and closes the previous generation's servers.
+   * @returns the folder of the services socket, or null if the socket cannot be opened, and the port of Horovod's rendezvous server
+   * @throws if Horovod's rendezvous server cannot be opened
    */
   async open(generation: number): Promise<{ readonly services: string | null; readonly rendezvousPort: number }> {
     this.close();
@@ -48,7 +48,7 @@ export class ProgramServices {
     return { services, rendezvousPort: this.#relay?.port ?? 0 };
   }
 
-  /** Sends the rendezvous entries to a new ApplicationMaster attempt, because the previous attempt held them only in memory. */
+  /** Sends the rendezvous entries to a new ApplicationMaster attempt, because the previous attempt kept them only in memory. */
   masterReplaced(): void {
     void this.#relay?.repeat();
   }
@@ -85,7 +85,7 @@ export class ProgramServices {
 
   async #serveStorage(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame> {
     const { settings, notice } = this.#options;
-    // Loaded on demand to save memory, because most executors never access storage.
+    // Load the storage code on demand to save memory, because most executors never access storage.
     const { serveStorage } = await import('./storage/storage-services.ts');
     return await serveStorage(settings, { generation, notice }, service, body, signal);
   }

@@ -5,10 +5,10 @@ import { GuardedProcess, type ProcessEnd } from './processes/guarded-process.ts'
 import type { ProcessTree } from './processes/process-tree.ts';
 import { tailOf } from './stderr-tail.ts';
 
-/** File descriptor of the bound socket in the user's program. */
+/** File descriptor that the bound socket has in the user's program. */
 export const LISTENER_FD = 3;
 const COMMAND_NOT_FOUND = 127;
-/** Exit code that is reported if a program could not be prepared. Bash uses 126 and 127 for commands that cannot be run. */
+/** Exit code to report if a program could not be prepared. Bash uses 126 and 127 for commands that cannot be run. */
 export const START_FAILED = 125;
 
 export interface ProgramOptions {
@@ -22,7 +22,7 @@ export interface ProgramOptions {
   readonly guard: Guard;
   /** The command runs after this promise has resolved. If the promise rejects, the program is killed. */
   readonly ready?: Promise<unknown>;
-  /** Grace period in ms for the last checkpoint after a gentle kill. */
+  /** Grace period in ms in which a program can store a last checkpoint after a gentle kill. */
   readonly graceMs?: number;
 }
 
@@ -73,7 +73,7 @@ export class Program {
     return this.#process.tree;
   }
 
-  /** Sends SIGKILL. With `gently`, first sends SIGTERM and waits for the grace period. */
+  /** Sends SIGKILL. With `gently`, first sends SIGTERM and waits until the grace period has ended. */
   kill(gently: boolean): void {
     this.#process.kill(gently);
   }

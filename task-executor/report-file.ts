@@ -83,7 +83,7 @@ export class ProgressSoFar {
     } else if (report.type === 'progress') {
       this.#step = report.step;
       this.#total = report.total ?? this.#total;
-      // A step beyond the last step begins another phase.
+      // A step beyond the last step means that another phase has begun.
       if (this.#lastStep !== null && report.step > this.#lastStep) {
         this.#lastStep = null;
       }
@@ -111,7 +111,7 @@ export class ProgressSoFar {
     this.#notices = withNotice(this.#notices, notice).slice(0, MAX_NOTICES);
   }
 
-  /** Returns the newest values of all reports, or null if nothing has changed since the last call. */
+  /** Returns the newest reported values, or null if nothing has changed since the last call. */
   take(): ProgressMessage | null {
     if (!this.#news) {
       return null;
@@ -122,7 +122,7 @@ export class ProgressSoFar {
     return message;
   }
 
-  /** Restores a message that could not be sent, so that the next call of `take` returns it again. */
+  /** Puts back a message that could not be sent, so that the next call to `take` returns it again. */
   giveBack(message: ProgressMessage): void {
     this.#news = true;
     this.#notices = this.#notices.reduce(withNotice, message.notices ?? []).slice(0, MAX_NOTICES);

@@ -8,12 +8,12 @@ import { socketPath } from '../training/process/service-socket.ts';
 
 /** Maximum number of concurrent requests. Limits memory usage, because each request may buffer an entire response. */
 const AT_ONCE = 16;
-/** Timeout in ms for a complete request, starting at the connection. */
+/** Timeout in ms for a complete request, starting when the connection is opened. */
 const REQUEST_MS = 10_000;
 const UNAVAILABLE: ServiceFrame = { head: Buffer.from(JSON.stringify({ unavailable: true })), body: Buffer.alloc(0) };
 
 export interface ServicesSocketOptions {
-  /** Absolute path of the socket's folder. `open` creates the folder with permissions for the current user only. */
+  /** Absolute path of the folder for the socket. `open` creates the folder so that only the current user can access it. */
   readonly folder: string;
   /** Forwards a request. Returns null if no ApplicationMaster can be reached. */
   readonly ask: (service: string, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
@@ -21,8 +21,8 @@ export interface ServicesSocketOptions {
 }
 
 /**
- * The Unix socket that connects the user's program to the ApplicationMaster's services. Only the current user can access its folder. Each
- * run has its own socket, so that an old program that is still running cannot use the services.
+ * The Unix socket that connects the user's program to the ApplicationMaster's services. Only the current user can access the socket's
+ * folder. Each run has its own socket, so that an old program that is still running cannot use the services.
  */
 export class ServicesSocket {
   readonly folder: string;

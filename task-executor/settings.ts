@@ -20,7 +20,7 @@ export interface ExecutorSettings {
   readonly privateKey: Secret;
   readonly ringKey: Secret;
   readonly containerProof: Secret;
-  /** The encoded JobConnections for the program, or null if the job uses no s3:// URI. */
+  /** The encoded JobConnections for the program, or null if the job does not use s3:// URIs. */
   readonly s3: Secret | null;
   readonly tokens: DelegationTokens;
 }
@@ -36,7 +36,7 @@ export const EXECUTOR_ENVIRONMENT = {
 } as const;
 
 /**
- * Reads the settings of the current container.
+ * Reads the current container's settings.
  * @throws TonyError CONTAINER_INVALID if a setting is missing or invalid, CREDENTIALS_INVALID
  */
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<ExecutorSettings> {

@@ -4,8 +4,8 @@ const MAX_LINES = 20;
 const MAX_BYTES = 4096;
 
 /**
- * Returns the last lines that were written to a file after offset `from`. Shortens paths in `folder` to relative paths. Returns an empty
- * string if there are no lines or the file cannot be read.
+ * Returns the last lines that were written to a file after offset `from`. Shortens paths to files in `folder` to relative paths. Returns an
+ * empty string if there are no lines or the file cannot be read.
  */
 export async function tailOf(file: string, from: number, folder: string): Promise<string> {
   try {
@@ -38,7 +38,7 @@ export function lastLines(bytes: Uint8Array, cut: boolean, folder: string): stri
 
 /** Matches the folders above node_modules or the training library. Their long names do not help the user. */
 const LIBRARY = String.raw`(?:file://)?/\S*?/(?=node_modules/|tony/training\.mjs)`;
-/** Matches the source line of a library that Node.js prints above an uncaught error. */
+/** Matches the line of a library's source code that Node.js prints above an uncaught error. */
 const LIBRARY_SOURCE = new RegExp(String.raw`^${LIBRARY}\S+:\d+\n.*\n[ \t]*\^+\n+`, 'm');
 const NODE_VERSION = /\n+Node\.js v[\d.]+$/;
 

@@ -32,10 +32,11 @@ export function timeToSync({ leaving, preparing }: ExecutorState, code: number):
 }
 
 /**
- * Synchronizes the folder `checkpoint.sync` for one run of the program. Does nothing if the job has no such folder or the task has no rank.
+ * Synchronizes the `checkpoint.sync` folder for one run of the program. Does nothing if the job does not have such a folder or the task
+ * does not have a rank.
  */
 export class SyncedFolder {
-  /** Resolves when the folder contains the newest checkpoint. Rejects with a TonyError if the storage is not available. */
+  /** Resolves when the folder contains the newest checkpoint. Rejects with a TonyError if storage is not available. */
   readonly opened: Promise<CheckpointSync | null>;
   readonly #log: Logger;
   readonly #stop = new AbortController();
@@ -56,11 +57,11 @@ export class SyncedFolder {
     if (sync === null || rank === null) {
       return null;
     }
-    // Loaded on demand to save memory.
+    // Load the storage code on demand to save memory.
     const { openSync } = await import('./storage/open-sync.ts');
     const onStored = (step: number): void => {
       progress.add({ type: 'checkpoint', step });
-      // The checkpoint order has been carried out when a checkpoint has been stored.
+      // The order to store a checkpoint has been carried out once a checkpoint has been stored.
       rm(checkpointOrder, { force: true }).catch(() => {});
     };
     const onNotice = (message: string, about = ''): void => progress.add({ type: 'notice', message, about });
@@ -88,7 +89,10 @@ export class SyncedFolder {
     }
   }
 
-  /** Aborts a restoration, because the program must end. If the last checkpoint is being stored, sets a new time limit. */
+  /**
+   * Called when the program must end. Aborts a restoration that is in progress. If the last checkpoint is being stored, sets a new time
+   * limit.
+   */
   limit(withinMs: number): void {
     this.#stop.abort();
     this.#then((sync) => sync.limit(withinMs));

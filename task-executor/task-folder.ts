@@ -45,7 +45,7 @@ export interface RunRequest {
   readonly port: number;
   /** Folder of the services socket, or null if there is none. */
   readonly services: string | null;
-  /** Port on 127.0.0.1 of the relay to the rendezvous store, or 0 if the framework uses none. */
+  /** Port on 127.0.0.1 of the relay to the rendezvous store, or 0 if the framework does not use it. */
   readonly rendezvousPort: number;
   readonly jobEnvironment: Readonly<Record<string, string>>;
 }
@@ -82,7 +82,7 @@ export async function prepareRun(
     rendezvousPort: request.rendezvousPort,
     interface: framework === 'horovod' ? await interfaceOfHost(settings.host) : null,
   });
-  // Hadoop's clients read this variable too.
+  // Hadoop clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
   const own = container.HOME === undefined ? container : { ...container, HOME: await homeFolder(folder, container.HOME) };
   const environment = {
@@ -123,7 +123,7 @@ function gangPlace({ frozen, role }: ExecutorSettings, context: TaskContext): Ga
 }
 
 /**
- * Returns the user's command, or the command of the launcher for a task with several processes.
+ * Returns the user's command, or, for a task with several processes, the launcher's command.
  * @param activation a message if the Python environment does not work on this node
  */
 async function commandFor(
@@ -134,14 +134,14 @@ async function commandFor(
   activation: Activation | string | null,
 ): Promise<string> {
   if (typeof activation === 'string') {
-    // A shell exits with 127 if it does not find a program.
+    // A shell exits with 127 if it cannot find a program.
     return `echo ${shellWord(activation)} >&2; exit 127`;
   }
   const { generation } = request;
   const setup = activation === null || activation.setup === '' ? '' : `${activation.setup}\n`;
   const command = `${setup}${request.command}`;
   if (frozen.job.framework === 'mpi' && runsMpi(place)) {
-    // Processes that mpirun starts inherit the environment of the agents.
+    // Processes that mpirun starts inherit the agents' environment.
     return `${setup}${await prepareMpi(folder, place, request.command)}`;
   }
   if (processes.length === 1) {
@@ -156,7 +156,7 @@ async function commandFor(
   return `exec ${nodeCommand(path.join(folder, CONTAINER_LAYOUT.bundles, 'process-launcher.mjs'), file)}`;
 }
 
-/** Returns the variables with which a program finds the software of tony-ts. */
+/** Returns the variables that a program uses to find the tony-ts software. */
 function softwareEnvironment(
   framework: Framework,
   bundles: string,
@@ -170,8 +170,8 @@ function softwareEnvironment(
 }
 
 /**
- * Copies the Python package `tony` into the container, and returns the variable with which Python finds it. Python writes compiled files
- * into the package's folder, so this folder must not be in the NodeManager's cache.
+ * Copies the Python package `tony` into the container, and returns the variable that Python uses to find the package. Python writes
+ * compiled files into the package's folder, so this folder must not be in the NodeManager's cache.
  */
 async function pythonEnvironment(
   folder: string,

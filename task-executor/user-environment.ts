@@ -9,7 +9,7 @@ const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials
 
 /**
  * Returns the environment of the user's program. Later sources take precedence: the container's variables, the framework's defaults, the
- * variables of the job and the role, the framework's variables of the first process, and the task's identity.
+ * variables that the job and the role set, the framework's variables for the first process, and the task's identity.
  */
 export function userEnvironment(
   container: Readonly<Record<string, string | undefined>>,

@@ -7,11 +7,11 @@ import { jaxEnvironment } from './jax.ts';
 import { pytorchDefaults, pytorchProcesses } from './pytorch.ts';
 import { tensorflowEnvironment } from './tensorflow.ts';
 
-/** Environment variables with which a framework's processes find the processes of other tasks. */
+/** Environment variables that a framework's processes use to find the processes in other tasks. */
 export interface FrameworkEnvironment {
-  /** Variables that the job's own variables override. */
+  /** Variables that the job's own variables can override. */
   readonly defaults: Readonly<Record<string, string>>;
-  /** Variables for each of the task's processes. */
+  /** The variables for each of the task's processes. */
   readonly processes: readonly Readonly<Record<string, string>>[];
 }
 
@@ -28,7 +28,7 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace, net
     case 'horovod':
       return { defaults: horovodDefaults(network), processes: horovodProcesses(place, network) };
     case 'mpi':
-      // mpirun sets the variables of its processes.
+      // mpirun itself sets variables for its processes.
       return { defaults: {}, processes: [{ TONY_FRAMEWORK: 'mpi' }] };
     case 'tfjs':
     case 'none':
@@ -37,8 +37,8 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace, net
 }
 
 /**
- * Returns true if programs of this role inherit the socket that is bound to the task's port. Programs of some frameworks open their own
- * server on the port instead. For them, the executor keeps the port bound, without listening, while the program runs.
+ * Returns true if programs of this role inherit the socket that is bound to the task's port. With some frameworks, programs open their own
+ * server on the port instead. For these programs, the executor keeps the port bound, without listening on it, while the program runs.
  */
 export function inheritsPort({ framework, tensorboard }: Pick<Job, 'framework' | 'tensorboard'>, role: Role): boolean {
   return !opensOwnServer(framework) || (tensorboard.serve && isTensorBoardRole(role, tensorboard.memoryMb));

@@ -1,4 +1,4 @@
-/** A task of the gang, with the data that frameworks need. */
+/** A task in the gang, with the data that frameworks need. */
 export interface GangMember {
   readonly role: string;
   readonly index: number;
@@ -11,7 +11,7 @@ export interface GangMember {
   readonly port: number;
 }
 
-/** A task whose program is about to start, with the members of its generation. */
+/** A task whose program is about to start, with the members of the task's generation. */
 export interface GangPlace {
   readonly applicationId: string;
   readonly generation: number;
@@ -23,7 +23,7 @@ export interface GangPlace {
 
 export type RankedMember = GangMember & { readonly rank: number };
 
-/** Returns the members with a rank, in rank order. */
+/** Returns the members that have a rank, in rank order. */
 export function rankedMembers({ members }: GangPlace): RankedMember[] {
   return members.filter((member): member is RankedMember => member.rank !== null).sort((a, b) => a.rank - b.rank);
 }

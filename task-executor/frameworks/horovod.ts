@@ -1,23 +1,23 @@
 import { type GangPlace, ownMember, type RankedMember, rankedMembers } from './gang.ts';
 
-/** Addresses with which the processes of a task find the processes of other tasks. */
+/** Addresses that a task's processes use to find the processes in other tasks. */
 export interface HorovodNetwork {
   /** Port on 127.0.0.1 at which the executor relays requests to the rendezvous store. */
   readonly rendezvousPort: number;
-  /** Network interface with this host's address, or null if unknown. */
+  /** The network interface that has this host's address, or null if unknown. */
   readonly interface: string | null;
 }
 
 /**
  * How long Gloo waits for a missing process, in seconds. Horovod's default of 30 s is too short, because some tasks start late, for example
- * while they restore a checkpoint. The ApplicationMaster detects lost tasks earlier than this timeout.
+ * while they restore a checkpoint. The ApplicationMaster detects lost tasks before this timeout expires.
  */
 const TIMEOUT_SECONDS = 600;
 
 /**
- * Returns the variables that `horovodrun --gloo` sets for each process of a task (horovod/runner/gloo_run.py), in the order of the local
- * rank. Each task appears as a separate host, because its processes see only the GPUs of their own container. Returns one process without
- * variables for a task without a rank.
+ * Returns the variables that `horovodrun --gloo` sets for each process of a task (horovod/runner/gloo_run.py), in the order of their local
+ * ranks. Each task appears as a separate host, because its processes see only the GPUs in their own container. For a task without a rank,
+ * returns one process without variables.
  */
 export function horovodProcesses(place: GangPlace, { rendezvousPort }: HorovodNetwork): Record<string, string>[] {
   const ranked = rankedMembers(place);
@@ -50,7 +50,7 @@ function processesIn(members: readonly RankedMember[]): number {
   return members.reduce((sum, { processes }) => sum + processes, 0);
 }
 
-/** Returns variables that jobs may override. */
+/** Returns the variables that jobs may override. */
 export function horovodDefaults(network: HorovodNetwork): Record<string, string> {
   return {
     HOROVOD_CPU_OPERATIONS: 'gloo',

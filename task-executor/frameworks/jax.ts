@@ -2,8 +2,8 @@ import { formatAddress } from '../../platform/address.ts';
 import { type GangPlace, ownMember, rankedMembers } from './gang.ts';
 
 /**
- * Returns environment variables with the values that `jax.distributed.initialize` needs. JAX itself reads only JAX_COORDINATOR_ADDRESS, at
- * which process 0 runs the coordinator. Returns no variables for a task without a rank.
+ * Returns environment variables with the values that `jax.distributed.initialize` needs. JAX itself reads only JAX_COORDINATOR_ADDRESS, the
+ * address at which process 0 runs the coordinator. For a task without a rank, returns an empty object.
  */
 export function jaxEnvironment(place: GangPlace): Record<string, string> {
   const ranked = rankedMembers(place);

@@ -1,19 +1,22 @@
 import type { GangPlace } from './gang.ts';
 import { ownMember, rankedMembers } from './gang.ts';
 
-/** Prefix of the names under which mpirun knows the other tasks. Several tasks may run on one host, so host names would be ambiguous. */
+/**
+ * Prefix of the node names that stand for the other tasks in the hostfiles. Several tasks may run on one host, so host names would be
+ * ambiguous.
+ */
 const NODE_NAME = 'tony-';
 
 export interface MpiFiles {
-  /** Host file of Open MPI: `NAME slots=N`. */
+  /** Open MPI hostfile, in the format `NAME slots=N`. */
   readonly openMpiHosts: string;
-  /** Host file of MPICH's Hydra: `NAME:N`. */
+  /** Hostfile for Hydra, the MPICH process manager, in the format `NAME:N`. */
   readonly hydraHosts: string;
-  /** Program that mpirun runs instead of ssh. Its arguments are the name of a node and a command. */
+  /** Program that mpirun runs instead of ssh. The program's arguments are a node name and a command. */
   readonly remoteShell: string;
 }
 
-/** Returns the contents of the host files. Each file begins with the node of rank 0, on which mpirun runs. */
+/** Returns the contents of the hostfiles. Each hostfile begins with rank 0's node, on which mpirun runs. */
 export function mpiHosts(place: GangPlace): { readonly openMpi: string; readonly hydra: string } {
   const nodes = rankedMembers(place).map(({ rank, processes }) => ({ name: rank === 0 ? 'localhost' : `${NODE_NAME}${rank}`, processes }));
   return {
@@ -22,19 +25,19 @@ export function mpiHosts(place: GangPlace): { readonly openMpi: string; readonly
   };
 }
 
-/** Returns the rank of a node, or null if the name is not in the host files. */
+/** Returns a node's rank, or null if the name does not have the format of a node name. */
 export function rankOfNode(name: string): number | null {
   const digits = name.startsWith(NODE_NAME) ? name.slice(NODE_NAME.length) : '';
   return /^\d{1,9}$/.test(digits) ? Number(digits) : null;
 }
 
-/** Returns true if the task takes part in MPI. Rank 0 runs mpirun, and the other ranks run the commands of mpirun. */
+/** Returns true if the task takes part in MPI. Rank 0 runs mpirun, and the other ranks run the commands that mpirun sends. */
 export function runsMpi(place: GangPlace): boolean {
   return ownMember(rankedMembers(place), place) !== undefined;
 }
 
 /**
- * Returns the variables with which mpirun starts processes in the other tasks. Supports Open MPI 4 (ORTE), Open MPI 5 (PRRTE) and MPICH
+ * Returns the variables that make mpirun start processes in the other tasks. Supports Open MPI 4 (ORTE), Open MPI 5 (PRRTE) and MPICH
  * (Hydra).
  */
 export function mpirunVariables({ openMpiHosts, hydraHosts, remoteShell }: MpiFiles): Record<string, string> {
@@ -44,7 +47,7 @@ export function mpirunVariables({ openMpiHosts, hydraHosts, remoteShell }: MpiFi
     // Otherwise, the daemons in other tasks would try to start further daemons.
     OMPI_MCA_plm_rsh_no_tree_spawn: '1',
     OMPI_MCA_orte_default_hostfile: openMpiHosts,
-    // Otherwise, daemons would leave the session of their task.
+    // Otherwise, daemons would leave their task's session.
     OMPI_MCA_orte_leave_session_attached: '1',
     PRTE_MCA_plm: 'ssh',
     PRTE_MCA_plm_ssh_agent: remoteShell,
@@ -58,8 +61,8 @@ export function mpirunVariables({ openMpiHosts, hydraHosts, remoteShell }: MpiFi
 }
 
 /**
- * Returns the variables that make tasks on the same host communicate over TCP. Open MPI derives the names of its shared-memory files from
- * the host name, so two tasks on a host would use the same files.
+ * Returns the variables that make tasks on the same host communicate over TCP. Without them, two tasks on one host would use the same
+ * shared-memory files, because Open MPI derives the names of these files from the host name.
  */
 export function sharedHostVariables(place: GangPlace): Record<string, string> {
   const ranked = rankedMembers(place);

@@ -2,8 +2,8 @@ import { type GangMember, type GangPlace, ownMember, rankedMembers } from './gan
 
 /**
  * Returns the variables that `torchrun` sets for each process of a task (torch/distributed/elastic/agent/server/local_elastic_agent.py), in
- * the order of LOCAL_RANK. `init_process_group()` reads them. Rank 0 opens its store on MASTER_PORT, and the other processes connect to
- * this store. Returns one process without variables for a task without a rank.
+ * the order of LOCAL_RANK. `init_process_group()` reads these variables. Rank 0 opens its store on MASTER_PORT, and the other processes
+ * connect to this store. For a task without a rank, returns one process without variables.
  */
 export function pytorchProcesses(place: GangPlace): Record<string, string>[] {
   const ranked = rankedMembers(place);
@@ -40,9 +40,9 @@ function processesIn(members: readonly GangMember[]): number {
 }
 
 /**
- * Returns variables that jobs may override. The NCCL variables make NCCL report a lost peer instead of blocking. PyTorch before 2.2 reads
- * the older of the two names. As with `torchrun`, each of several processes is limited to one thread, because each would otherwise use all
- * cores.
+ * Returns the variables that jobs may override. The NCCL variables make NCCL report a lost peer instead of blocking. Versions of PyTorch
+ * before 2.2 read the older of the two names. If there are several processes, each is limited to one thread, as with `torchrun`, because
+ * each would otherwise use all cores.
  */
 export function pytorchDefaults(processes: number): Record<string, string> {
   const nccl = { TORCH_NCCL_ASYNC_ERROR_HANDLING: '1', NCCL_ASYNC_ERROR_HANDLING: '1' };

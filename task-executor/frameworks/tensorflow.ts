@@ -2,8 +2,8 @@ import { formatAddress } from '../../platform/address.ts';
 import type { GangPlace } from './gang.ts';
 
 /**
- * Returns TF_CONFIG for the strategies of tf.distribute. `cluster` lists the addresses of the ranked tasks by role and index, and `task`
- * names this task. An evaluator is not part of `cluster`, but also gets these addresses.
+ * Returns TF_CONFIG for tf.distribute strategies. `cluster` lists the addresses of the ranked tasks by role and index, and `task` names
+ * this task. An evaluator is not listed in `cluster`, but gets the same addresses.
  */
 export function tensorflowEnvironment({ role, index, members }: GangPlace): Record<string, string> {
   const cluster: Record<string, string[]> = {};

@@ -5,7 +5,7 @@ import { DeviceClaim } from './device-claim.ts';
 import { allowedDevices, type GpuDevice, hidesAll, parseDevices } from './gpu-devices.ts';
 
 const VISIBLE = 'CUDA_VISIBLE_DEVICES';
-/** With this order, CUDA numbers devices in the same way as nvidia-smi. */
+/** With this order, CUDA numbers devices in the same way as nvidia-smi does. */
 const BUS_ORDER = { CUDA_DEVICE_ORDER: 'PCI_BUS_ID' };
 // Must be shorter than the 30 s within which the ApplicationMaster expects the program to start.
 const LIST_MS = 10_000;
@@ -18,7 +18,7 @@ type Variables = Readonly<Record<string, string | undefined>>;
 export interface AssignedGpus {
   /** Variables that restrict a program to its task's devices. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Null if the executor has claimed no devices. */
+  /** Null if the executor has not claimed any devices. */
   readonly claim: DeviceClaim | null;
 }
 
@@ -27,7 +27,7 @@ const NOTHING: AssignedGpus = { environment: {}, claim: null };
 export interface GpuRequest {
   readonly job: { readonly roles: readonly Pick<Role, 'resources'>[] };
   readonly role: Pick<Role, 'resources'>;
-  /** Variables of the container. */
+  /** The container's environment variables. */
   readonly container: Variables;
   /** Variables from job.yaml. */
   readonly jobEnvironment: Variables;
@@ -37,7 +37,7 @@ export interface GpuRequest {
 /**
  * Selects the task's GPUs from the devices that the container sees.
  * @param list lists the devices, or resolves to null if the node has no NVIDIA driver
- * @throws TonyError GPUS_MISSING if the container sees too few devices, or if other tasks use too many of them
+ * @throws TonyError GPUS_MISSING if the container sees too few devices, or if other tasks are using too many of them
  */
 export async function assignGpus(
   { job, role, container, jobEnvironment, signal }: GpuRequest,
@@ -50,7 +50,7 @@ export async function assignGpus(
     return NOTHING;
   }
   if (gpus === 0) {
-    // If other roles of the job use GPUs, programs of this role must not use GPU memory.
+    // If other roles in the job use GPUs, programs in this role must not use any GPU memory.
     return job.roles.some(({ resources }) => resources.gpus > 0) ? { environment: { [VISIBLE]: '-1' }, claim: null } : NOTHING;
   }
   const devices = await list();

@@ -37,7 +37,7 @@ export class DeviceClaim {
     }
   }
 
-  /** Claims all of the devices or none. Two tasks that each claimed only some devices would wait for each other. */
+  /** Claims all of the devices or none. Otherwise, two tasks that had each claimed only some devices could wait for each other forever. */
   static async #try(devices: readonly GpuDevice[], count: number): Promise<DeviceClaim | null> {
     const taken: GpuDevice[] = [];
     const servers: Server[] = [];

@@ -1,6 +1,6 @@
-/** A GPU, or a MIG instance of a partitioned GPU. */
+/** A GPU, or a MIG instance on a partitioned GPU. */
 export interface GpuDevice {
-  /** Name of the device in CUDA_VISIBLE_DEVICES: an index in the order of PCI bus IDs, or the UUID of a MIG instance. */
+  /** The device's name in CUDA_VISIBLE_DEVICES: an index in PCI bus ID order, or the UUID of a MIG instance. */
   readonly name: string;
   readonly uuid: string;
 }
@@ -12,7 +12,7 @@ export interface GpuVariables {
   readonly cudaVisible: string | undefined;
 }
 
-/** Parses the output of `nvidia-smi -L`. Lists a partitioned GPU only as its MIG instances, because programs can use only these. */
+/** Parses the output of `nvidia-smi -L`. For a partitioned GPU, lists only its MIG instances, because programs can use only these. */
 export function parseDevices(text: string): GpuDevice[] {
   const devices: GpuDevice[] = [];
   for (const line of text.split('\n')) {
@@ -21,7 +21,7 @@ export function parseDevices(text: string): GpuDevice[] {
     if (index !== undefined && gpu !== undefined) {
       devices.push({ name: index, uuid: gpu });
     } else if (instance !== undefined) {
-      // The line of a partitioned GPU precedes the lines of its instances.
+      // The line for a partitioned GPU precedes the lines for its instances.
       const last = devices.at(-1);
       if (last?.uuid.startsWith('GPU-')) {
         devices.pop();

@@ -8,7 +8,7 @@ const MEBIBYTE = 1 << 20;
 const EVERY_MS = 10_000;
 const DEADLINE_MS = 5_000;
 const MAX_OUTPUT = 64 * 1024;
-/** Pause in ms after a failed query. The pause limits the load on a driver that does not respond. */
+/** Pause in ms after a failed query. The pause limits the load on a driver that is not responding. */
 const PAUSE_AFTER_FAILURE_MS = 120_000;
 
 /** Parses lines such as `0, 37, 1024, 81559`. Replaces missing values (`[N/A]`) with 0. */
@@ -42,8 +42,8 @@ export class GpuUsage {
   }
 
   /**
-   * Limits the reports to the devices with these names.
-   * @param names see GpuDevice. nvidia-smi reports no usage for MIG instances.
+   * Limits the reports to devices that have these names.
+   * @param names see GpuDevice. nvidia-smi does not report the usage of MIG instances.
    */
   restrictTo(names: readonly string[]): void {
     this.#own = new Set(names);

@@ -10,7 +10,7 @@
 const LOOPBACK = hex(new Uint32Array(Uint8Array.of(127, 0, 0, 1).buffer)[0] as number, 8);
 
 /**
- * Returns the user ID of the process with a connection from `clientPort` to `serverPort` on 127.0.0.1, or null if there is no such
+ * Returns the user ID of the process that has a connection from `clientPort` to `serverPort` on 127.0.0.1, or null if there is no such
  * connection.
  * @param text content of /proc/net/tcp
  */

@@ -26,9 +26,9 @@ import { loopbackOwner } from './loopback-owner.ts';
  */
 
 const HOST = '127.0.0.1';
-/** Maximum number of concurrent connections. At most 16 processes open one connection each. */
+/** Maximum number of concurrent connections. There are at most 16 processes, and each opens one connection. */
 const AT_ONCE = 256;
-/** Timeout in ms for a complete request, starting at the connection. */
+/** Timeout in ms for a complete request, starting when the connection is opened. */
 const REQUEST_MS = 10_000;
 const PATH = /^\/[\w.-]+\/(rank_)?(\d{1,9})$/;
 
@@ -46,13 +46,13 @@ interface Reply {
 }
 
 /**
- * An HTTP server on 127.0.0.1 that relays requests from the processes of one run to the rendezvous store in the ApplicationMaster. Answers
- * only processes of the user who runs the executor.
+ * An HTTP server on 127.0.0.1 that relays requests from the processes in one run to the rendezvous store in the ApplicationMaster. Responds
+ * only to processes that run as the same user as the executor.
  */
 export class RendezvousRelay {
   readonly #options: RendezvousRelayOptions;
   readonly #server: Server;
-  /** Promise for each connection that resolves to true if a process of this user has opened it. */
+  /** For each connection, a promise that resolves to true if a process that runs as this user opened the connection. */
   readonly #checks = new WeakMap<Socket, Promise<boolean>>();
   /** The entries that this task's processes have stored in the ApplicationMaster. */
   readonly #own = new Map<string, Buffer>();
@@ -91,7 +91,7 @@ export class RendezvousRelay {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Sends the entries of this task to a new ApplicationMaster attempt. */
+  /** Sends this task's entries to a new ApplicationMaster attempt. */
   async repeat(): Promise<void> {
     for (const [key, value] of this.#own) {
       await this.#ask(RENDEZVOUS_PUT, { key, value: value.toString('base64') }, this.#closing.signal);
@@ -127,7 +127,7 @@ export class RendezvousRelay {
       return;
     }
     const { status, body = Buffer.alloc(0) } = await this.#reply(request, gone.signal);
-    // Horovod's client recognises only this spelling of the header.
+    // Horovod's client recognises the header only with this spelling.
     response.writeHead(status, { 'Content-Length': body.length, Connection: 'close' }).end(body);
   }
 
@@ -181,7 +181,7 @@ export class RendezvousRelay {
     return answer === 'missing' ? { status: 404 } : { status: 200, body: frame.body };
   }
 
-  /** Tells the user that the store is full. Does so only once, because Horovod's client repeats the request. */
+  /** Tells the user that the store is full. Does so only once, because Horovod's client keeps repeating the request. */
   #report({ code, message }: { readonly code: string; readonly message: string }): void {
     this.#options.log.warn({ code, error: message }, 'the ApplicationMaster rejected a rendezvous request');
     if (code === 'RENDEZVOUS_FULL' && !this.#reported) {

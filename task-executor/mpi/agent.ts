@@ -11,13 +11,13 @@ import { exitCodeOf, startCommand } from './shell-command.ts';
 
 /** Maximum number of concurrent handshakes. */
 const MOST_HANDSHAKES = 16;
-/** Delay in ms between SIGTERM and SIGKILL for a command whose connection rank 0 has closed. */
+/** Delay in ms between SIGTERM and SIGKILL for a command if rank 0 has closed the command's connection. */
 const KILL_AFTER_MS = 5_000;
 /** Maximum time in ms to wait for the daemons to exit after mpirun has exited. */
 const REST_MS = 5_000;
 
 /**
- * Runs commands for rank 0 in this task. These commands are the daemons of mpirun, which start the MPI processes.
+ * Runs commands for rank 0 in this task. These commands are mpirun's daemons, which start the MPI processes.
  * @returns 0 if rank 0 sent `end` before it closed the connection, otherwise 1
  */
 export async function runAgent(task: TaskContext): Promise<number> {

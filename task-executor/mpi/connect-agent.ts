@@ -9,7 +9,7 @@ type Gang = Pick<TaskContext, 'generation' | 'worldSize' | 'members' | 'ringKey'
 
 export interface AgentEvents {
   readonly onAnswer?: (answer: AgentAnswer) => void;
-  /** Called once when the connection has ended. `cause` is a sentence that names the rank. */
+  /** Called once, when the connection has ended. `cause` is a sentence that names the rank. */
   readonly onLost: (cause: string) => void;
 }
 
@@ -19,8 +19,8 @@ export function agentIdentity({ generation, worldSize }: Gang, rank: number): Id
 }
 
 /**
- * Connects rank 0 to the agent of another rank. Retries until the agent is listening.
- * @throws TonyError RING_JOIN_FAILED after `limitMs`, with the error of the last try
+ * Connects rank 0 to another rank's agent. Retries until the agent is listening.
+ * @throws TonyError RING_JOIN_FAILED after `limitMs`, with the error from the last attempt
  */
 export async function connectAgent(task: Gang, rank: number, events: AgentEvents, limitMs: number): Promise<Channel> {
   const member = task.members.find((each) => each.rank === rank);

@@ -4,15 +4,15 @@ import { connectAgent } from './connect-agent.ts';
 import { sendMessage } from './messages.ts';
 import { exitCodeOf, startCommand } from './shell-command.ts';
 
-/** Timeout in ms for the connections to all agents. The programs of a gang start at about the same time. */
+/** Timeout in ms for the connections to all agents. All programs in a gang start at about the same time. */
 const CONNECT_MS = 120_000;
-/** Maximum time in ms to wait for the agents to exit. Longer than the time for which agents wait for their commands. */
+/** Maximum time in ms to wait for the agents to exit. This is longer than the agents wait for their commands. */
 const END_MS = 10_000;
 
 /**
- * Runs the user's command in the task with rank 0, after the agents of all other tasks are ready.
+ * Runs the user's command in rank 0's task, once the agents in all other tasks are ready.
  * @param environment additional variables for the command
- * @returns the exit code of the command
+ * @returns the command's exit code
  */
 export async function runLauncher(task: TaskContext, command: string, environment: Readonly<Record<string, string>>): Promise<number> {
   const ranks = task.members.flatMap(({ rank }) => (rank === null || rank === 0 ? [] : [rank]));
@@ -23,7 +23,7 @@ export async function runLauncher(task: TaskContext, command: string, environmen
     }
   };
   const channels = await Promise.all(ranks.map((rank) => join(task, rank, onLost)));
-  // The command also receives the signal, and may store a checkpoint before it exits.
+  // Ignore the signal, because the command also receives it and may store a checkpoint before it exits.
   process.on('SIGTERM', () => {});
   const code = await exitCodeOf(startCommand(command, { ...process.env, ...environment }));
   isEnding = true;

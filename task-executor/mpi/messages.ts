@@ -7,7 +7,7 @@ import type { Reader } from '../../training/connections/reader.ts';
  */
 
 export type AgentRequest =
-  /** Opens a connection that lasts as long as rank 0's command. The agents end when this connection closes. */
+  /** Opens a connection that lasts as long as rank 0's command is running. The agents exit when this connection closes. */
   | { readonly type: 'join' }
   /** Rank 0's command has exited. */
   | { readonly type: 'end' }
@@ -30,7 +30,7 @@ export function sendMessage(channel: Channel, message: AgentRequest | AgentAnswe
   channel.write(frame, onWritten);
 }
 
-/** Reads messages. Limits their length, although the peer is authenticated. */
+/** Reads messages. Limits their length, even though the peer is authenticated. */
 export class MessageReader<T> implements Reader {
   readonly #onMessage: (message: T) => void;
   readonly #onInvalid: (reason: string) => void;

@@ -13,9 +13,9 @@ export interface LaunchPlan {
 }
 
 /**
- * Writes the files with which mpirun starts processes in other tasks.
+ * Writes the files that mpirun uses to start processes in other tasks.
  * @param folder the container's working directory
- * @returns the bash command of the task
+ * @returns the task's bash command
  */
 export async function prepareMpi(folder: string, place: GangPlace & { readonly rank: number | null }, command: string): Promise<string> {
   const program = path.join(folder, CONTAINER_LAYOUT.bundles, 'mpi.mjs');
@@ -32,7 +32,7 @@ export async function prepareMpi(folder: string, place: GangPlace & { readonly r
     ...mpirunVariables(files),
     ...sharedHostVariables(place),
     ...(process.getuid?.() === 0 && AS_ROOT),
-    // mpirun uses the path of its working directory in all tasks. In each task, this path is a link to the task's own working directory.
+    // mpirun uses the path of its own working directory in all tasks. In each task, make this path a link to the task's working directory.
     PWD: '/proc/self/cwd',
   };
   const plan: LaunchPlan = { command, environment };

@@ -4,9 +4,9 @@ import { connectAgent } from './connect-agent.ts';
 import { sendMessage } from './messages.ts';
 
 const CONNECT_MS = 60_000;
-/** The exit code with which ssh reports its own failures. */
+/** The exit code that ssh uses for its own failures. */
 const FAILED = 255;
-/** Options of ssh that are followed by a value. */
+/** ssh options that are followed by a value. */
 const WITH_VALUE: ReadonlySet<string> = new Set(['-l', '-p', '-o', '-i', '-F']);
 
 export interface RemoteCommand {
@@ -15,7 +15,7 @@ export interface RemoteCommand {
 }
 
 /**
- * Parses the arguments of ssh, `[OPTION ...] NAME COMMAND ...`, and ignores the options. Returns null if NAME is not a task or there is no
+ * Parses ssh arguments, `[OPTION ...] NAME COMMAND ...`, and ignores the options. Returns null if NAME is not a task or there is no
  * command.
  */
 export function parseRemoteCommand(words: readonly string[]): RemoteCommand | null {
@@ -30,7 +30,7 @@ export function parseRemoteCommand(words: readonly string[]): RemoteCommand | nu
 
 /**
  * Runs a command in another task, as ssh would.
- * @returns the exit code of the command
+ * @returns the command's exit code
  */
 export async function runRemoteShell(task: TaskContext, words: readonly string[]): Promise<number> {
   const remote = parseRemoteCommand(words);

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 
-/** Starts a bash command. Its output becomes part of the task's output. */
+/** Starts a bash command. The command's output becomes part of the task's output. */
 export function startCommand(command: string, env: NodeJS.ProcessEnv = process.env): ChildProcess {
   return spawn('/bin/bash', ['-c', command], { env, stdio: ['ignore', 'inherit', 'inherit'] });
 }

@@ -3,7 +3,7 @@ import { messageOf } from '../../platform/errors.ts';
 
 const DIAL_MS = 5_000;
 
-/** Returns the reason why the address does not accept a connection, or an empty string if it accepts one. */
+/** Returns the reason why the address does not accept a connection, or an empty string if it does. */
 export function dial(host: string, port: number, timeoutMs = DIAL_MS): Promise<string> {
   return new Promise((resolve) => {
     const socket = net.connect({ host, port });

@@ -41,7 +41,7 @@ const facts: ProbeFacts = {
 const master = connectToMaster();
 const send = (message: ProbeFacts | ProbeReached): void => void master.write(`${JSON.stringify(message)}\n`);
 master.on('secureConnect', () => send(facts));
-// The ApplicationMaster closes the connection when it has all reports.
+// The ApplicationMaster closes the connection once it has all reports.
 master.on('error', (error) => process.stderr.write(`${messageOf(error)}\n`)).on('close', () => process.exit(0));
 for await (const line of createInterface({ input: master })) {
   const { peers } = JSON.parse(line) as ProbePeers;

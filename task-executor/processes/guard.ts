@@ -4,9 +4,9 @@ import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 
 /**
- * Script of the guard. It reads process group IDs from standard input, one per line, and acknowledges each with an empty line. The input
- * closes when the executor exits. The script then kills the last process group and all other processes of the same session. The session ID
- * is field 6 of /proc/PID/stat. The guard has its own session, so signals to the executor's process group do not reach it.
+ * Script of the guard. The script reads process group IDs from standard input, one per line, and acknowledges each with an empty line. Its
+ * input is closed when the executor exits. The script then kills the last process group and all other processes of the same session. The
+ * session ID is field 6 of /proc/PID/stat. The guard has its own session, so signals to the executor's process group do not reach it.
  */
 const SCRIPT = `trap '' PIPE
 group=
@@ -22,8 +22,8 @@ done`;
 const PAUSE_MS = 100;
 
 /**
- * Kills the user's processes when this process exits for any reason. A small helper process detects the exit, because its pipe to this
- * process closes.
+ * Kills the user's processes when this process exits for any reason. A small helper process detects that this process has exited when the
+ * pipe between them closes.
  */
 export class Guard {
   readonly #log: Logger;
@@ -38,7 +38,7 @@ export class Guard {
     this.#process = this.#spawn();
   }
 
-  /** Resolves when the guard is ready to kill the process group at the exit of this process. Null ends the monitoring. */
+  /** Resolves when the guard is ready to kill the process group when this process exits. With null, the guard no longer kills a group. */
   async watch(group: number | null): Promise<void> {
     this.#group = group === null ? '' : String(group);
     await this.#update();
@@ -69,8 +69,8 @@ export class Guard {
   }
 
   /**
-   * Resolves when the guard has acknowledged the group. A completed write is not enough, because a guard that dies loses the data that it
-   * has not read.
+   * Resolves when the guard has acknowledged the group. A completed write is not enough, because if the guard dies, data that it has not
+   * read yet is lost.
    */
   #write({ stdin, stdout }: ChildProcess): Promise<void> {
     return new Promise((resolve, reject) => {

@@ -6,7 +6,10 @@ import { withTimeout } from '../../platform/deadline.ts';
 import type { Guard } from './guard.ts';
 import { ProcessTree } from './process-tree.ts';
 
-/** Shell script that waits for the guard and then executes its arguments. Without the guard, the process could outlive the executor. */
+/**
+ * Shell script that waits until the guard is ready and then executes the script's arguments. Without the guard, the process could outlive
+ * the executor.
+ */
 const LAUNCHER = 'read -r -u 4 word || exit 125; exec 4<&-; exec "$@"';
 /** The launcher waits for the guard on WORD_FD. A process in a terminal reports its ID on LEADER_FD. */
 const WORD_FD = 4;
@@ -29,7 +32,10 @@ export interface GuardedOptions {
   readonly ready?: Promise<unknown>;
   /** Grace period in ms after a gentle kill. */
   readonly graceMs?: number;
-  /** Returns the command that runs the launcher in a terminal, as leader of the terminal's session. Null to run the launcher directly. */
+  /**
+   * Returns the command that runs the launcher in a terminal, as the leader of the terminal's session. Null if the launcher must run
+   * directly.
+   */
   readonly inTerminal?: ((launcher: readonly string[]) => readonly string[]) | null;
 }
 
@@ -48,7 +54,7 @@ export class GuardedProcess {
   readonly ended: Promise<ProcessEnd>;
   readonly #graceMs: number;
   readonly #gentleSignal: NodeJS.Signals;
-  /** End of the grace period of a gentle kill, in the time of `performance.now()`. */
+  /** Time at which the grace period after a gentle kill ends, as measured by `performance.now()`. */
   #graceEnds = 0;
   #alive = true;
 
@@ -97,8 +103,8 @@ export class GuardedProcess {
   }
 
   /**
-   * Sends SIGKILL. With `gently`, first sends SIGTERM (SIGHUP in a terminal) and waits for the grace period. Also sends SIGCONT, because a
-   * suspended process does not handle signals.
+   * Sends SIGKILL. With `gently`, first sends SIGTERM (SIGHUP in a terminal) and waits until the grace period has ended. Also sends
+   * SIGCONT, because a suspended process does not handle signals.
    */
   kill(gently: boolean): void {
     if (!this.#alive) {
@@ -116,8 +122,9 @@ export class GuardedProcess {
   }
 
   /**
-   * Kills the processes that remain after the exit, because they would keep the task's GPU and port in use. After a gentle kill, waits for
-   * the end of the grace period: when a shell exits on SIGTERM, its child process may still be writing the last checkpoint.
+   * Kills the processes that are still running after the main process has exited, because they would keep using the task's GPU and port.
+   * After a gentle kill, first waits until the grace period has ended: if a shell exits on SIGTERM, its child process may still be writing
+   * the last checkpoint.
    */
   async #endRest(): Promise<void> {
     while (performance.now() < this.#graceEnds && this.tree.members().length > 0) {
@@ -149,7 +156,7 @@ async function reportedLeader(pipe: Readable): Promise<number> {
   const text = await withTimeout(
     (async () => {
       let read = '';
-      // Do not wait for the end of the pipe, because the program that runs the terminal keeps it open.
+      // Do not wait until the pipe is closed, because the program that runs the terminal keeps it open.
       for await (const chunk of pipe as AsyncIterable<Buffer>) {
         read += chunk.toString();
         if (read.includes('\n')) {

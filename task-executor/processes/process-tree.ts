@@ -22,9 +22,9 @@ function auxiliary(key: number, otherwise: number): number {
 const PAGE_BYTES = auxiliary(AT_PAGE_SIZE, 4096);
 const TICKS_PER_SECOND = auxiliary(AT_CLOCK_TICKS, 100);
 /**
- * Minimum interval in ms between two searches through all processes of the machine. Only known processes are sampled between searches. On
- * machines with thousands of processes, searches are slow, so the interval grows until they take at most `SEARCH_SHARE` of the time. The
- * maximum interval is `LONGEST_SEARCH_MS`.
+ * Minimum interval in ms between two searches through all processes on the machine. Between searches, only processes that have already been
+ * found are sampled. On machines with thousands of processes, searches are slow, so the interval grows until searching takes at most
+ * `SEARCH_SHARE` of the time. The maximum interval is `LONGEST_SEARCH_MS`.
  */
 const SEARCH_MS = 5_000;
 const LONGEST_SEARCH_MS = 60_000;
@@ -72,8 +72,8 @@ export class ProcessTree {
   }
 
   /**
-   * Returns living processes outside the root's process group. A signal to this group does not reach them. For example, `timeout` and job
-   * control create separate groups.
+   * Returns running processes that are outside the root's process group. A signal to this group does not reach them. For example, `timeout`
+   * and job control create separate groups.
    */
   membersOutsideGroup(): readonly number[] {
     return this.#living()
@@ -103,7 +103,7 @@ export class ProcessTree {
       if (known !== undefined) {
         return known;
       }
-      // Set the result before the recursion, because a pid that is reused during the search can cause a cycle.
+      // Set the result before the recursive call, because a pid that is reused during the search can cause a cycle.
       belongs.set(stat.pid, false);
       const member = stat.pid === this.#root || stat.session === this.#root || stat.group === this.#root || isMember(all.get(stat.parent));
       belongs.set(stat.pid, member);

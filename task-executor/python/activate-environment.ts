@@ -7,14 +7,14 @@ import { prepareVirtualEnvironment } from './virtual-environment.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** Environment variables and setup with which a program uses the Python environment of its job. */
+/** Environment variables and setup that let a program use its job's Python environment. */
 export interface Activation {
   readonly variables: Readonly<Record<string, string>>;
   /** Bash command to run before the program's own command. Empty if there is none. */
   readonly setup: string;
 }
 
-/** Runs the scripts with which Conda packages set variables. */
+/** Runs the scripts that Conda packages use to set variables. */
 const CONDA_SETUP = 'for script in "$CONDA_PREFIX"/etc/conda/activate.d/*.sh; do [ -r "$script" ] && . "$script"; done; unset script';
 
 /**
@@ -42,7 +42,7 @@ function activationOf(folder: string, { PATH, PYTHONHOME, PYTHONDONTWRITEBYTECOD
   const variables = {
     ...(isConda ? { CONDA_PREFIX: folder, CONDA_DEFAULT_ENV: folder } : { VIRTUAL_ENV: folder }),
     PATH: [path.join(folder, 'bin'), PATH ?? '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter),
-    // Otherwise, PYTHONHOME would replace the standard library of the environment.
+    // Otherwise, PYTHONHOME would replace the environment's standard library.
     ...(PYTHONHOME !== undefined && { PYTHONHOME: '' }),
     // Otherwise, Python would write compiled files to the NodeManager's cache, which all containers share.
     PYTHONDONTWRITEBYTECODE: PYTHONDONTWRITEBYTECODE ?? '1',

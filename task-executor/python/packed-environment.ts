@@ -8,15 +8,15 @@ import { messageOf } from '../../platform/errors.ts';
 import { copyTree } from '../../platform/files/copy-tree.ts';
 
 const execute = promisify(execFile);
-/** Timeout in ms for conda-unpack, which rewrites the paths in all files of the environment. */
+/** Timeout in ms for conda-unpack, which rewrites the paths in all of the environment's files. */
 const REPAIR_MS = 10 * 60_000;
 const PYTHON_MS = 60_000;
 const VERSION = 'import sys; print("%d.%d" % sys.version_info[:2])';
 
 /**
- * Prepares an unpacked archive of conda-pack or venv-pack for use in a container.
+ * Prepares an unpacked conda-pack or venv-pack archive for use in a container.
  * @param shipped the unpacked archive, which all containers on the node share
- * @returns the folder of the environment, or a message if the environment's interpreter does not run on this node
+ * @returns the environment's folder, or a message if the environment's interpreter does not run on this node
  */
 export async function preparePackedEnvironment(container: string, shipped: string): Promise<{ readonly folder: string } | string> {
   const root = await findRoot(shipped);
@@ -37,7 +37,7 @@ export async function preparePackedEnvironment(container: string, shipped: strin
   }
 }
 
-/** Returns the folder that contains `bin/python`. This is the archive itself or its only folder. */
+/** Returns the folder that contains `bin/python`. This is the archive's root folder or the only folder in it. */
 async function findRoot(shipped: string): Promise<string | null> {
   const names = await readdir(shipped);
   const roots = [shipped, ...(names.length === 1 ? [path.join(shipped, names[0] ?? '')] : [])];
@@ -50,7 +50,7 @@ async function findRoot(shipped: string): Promise<string | null> {
   return null;
 }
 
-/** Returns a message if the interpreter does not run, or if its version does not fit the packages. Returns null otherwise. */
+/** Returns a message if the interpreter does not run, or if its version is not compatible with the packages. Returns null otherwise. */
 async function whyBroken(root: string): Promise<string | null> {
   const bin = path.join(root, 'bin');
   const name = (await readdir(bin)).includes('python3') ? 'python3' : 'python';

@@ -9,9 +9,9 @@ import type { Packages } from '../../platform/python/packages.ts';
  * Creates a virtual environment in a container, as `python3 -m venv` does. The environment consists of links to the node's interpreter and
  * to the shipped packages, which all containers on the node share.
  * @param container absolute path of the container's working directory
- * @param shipped folder of the packages
+ * @param shipped folder that contains the packages
  * @param environment the program's environment variables
- * @returns the folder of the virtual environment, or a message if the node does not have the required Python version
+ * @returns the virtual environment's folder, or a message if the node does not have the required Python version
  */
 export async function prepareVirtualEnvironment(
   container: string,

@@ -9,7 +9,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
  * An address consists of 32-bit words in hexadecimal, each in the byte order of the machine. State 0A is LISTEN.
  */
 export interface ListeningSocket {
-  /** Address on which the socket listens, in the notation of node:net. */
+  /** Address on which the socket listens, as node:net writes addresses. */
   readonly host: string;
   readonly port: number;
   readonly inode: string;

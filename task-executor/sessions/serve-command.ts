@@ -11,10 +11,10 @@ import { Guard } from '../processes/guard.ts';
 import { GuardedProcess } from '../processes/guarded-process.ts';
 import type { SessionRun } from './task-sessions.ts';
 
-/** Interval in ms between checks for further output of a command that has exited. */
+/** Interval in ms at which to check whether a command that has exited is still producing output. */
 const DRAIN_MS = 1_000;
 const SHELL = '/bin/bash';
-/** Value of PATH for a task without this variable. */
+/** Value of PATH if a task does not set this variable. */
 const DEFAULT_PATH = '/usr/bin:/bin';
 
 type Terminal = Window & { readonly script: string };
@@ -42,7 +42,7 @@ function findScript({ PATH = DEFAULT_PATH }: SessionRun['environment']): string 
 
 function wordsOf({ words = [], terminal: wanted }: Command, terminal: Terminal | null): readonly string[] {
   const own = words.length > 0 ? words : wanted ? [SHELL, '-i'] : [SHELL];
-  // `script` disables echo if its own input is not a terminal.
+  // Run `stty sane`, because `script` disables echo if its own input is not a terminal.
   return terminal === null ? own : [SHELL, '-c', `stty sane ${sizeOf(terminal).join(' ')}; exec "$@"`, SHELL, ...own];
 }
 
@@ -58,7 +58,7 @@ function start(words: readonly string[], terminal: Terminal | null, run: Session
   });
 }
 
-/** Relays the command's input and output until the command ends. The command is ended when the client or the program ends. */
+/** Relays the command's input and output until the command ends. The command is killed when the client disconnects or the program ends. */
 async function converse(stream: SessionStream, guarded: GuardedProcess, terminal: boolean, run: SessionRun): Promise<SessionEnd> {
   const [stdin, stdout, stderr] = guarded.child.stdio as unknown as [Writable, Readable, Readable];
   const end = (): void => guarded.kill(true);

@@ -8,7 +8,7 @@ import type { SessionRun } from './task-sessions.ts';
 
 const CONNECT_MS = 10_000;
 
-/** Connects a session to a port on which a process of the task listens. Refuses all other ports and hosts. */
+/** Connects a session to a port on which one of the task's processes listens. Refuses all other ports and hosts. */
 export async function servePort(stream: SessionStream, port: number, { trees, task, signal }: SessionRun): Promise<SessionEnd> {
   const sockets = listeningSockets([...trees].flatMap((tree) => tree.members()));
   const socket = await connectTo(sockets.find((each) => each.port === port) ?? null, signal);
@@ -41,7 +41,7 @@ export async function servePort(stream: SessionStream, port: number, { trees, ta
   }
 }
 
-/** Returns a connection, or the reason why there is none. */
+/** Returns a connection, or the reason why no connection is possible. */
 async function connectTo(target: ListeningSocket | null, signal: AbortSignal): Promise<Socket | string> {
   if (target === null) {
     return 'no such port';

@@ -11,7 +11,7 @@ import type { SessionRun } from './task-sessions.ts';
 const REQUEST_MS = 10_000;
 
 /**
- * Serves one session until its command or connection ends, the program ends, or the client closes the session.
+ * Serves one session until the session's command or connection ends, the program ends, or the client closes the session.
  * @param run the running program, or a sentence that explains why no program is running
  */
 export async function serveSession(stream: SessionStream, run: SessionRun | string, log: Logger): Promise<void> {

@@ -6,13 +6,13 @@ import type { ProcessTree } from '../processes/process-tree.ts';
 
 /** A run of the task's program, during which the job's user can open sessions. */
 export interface SessionRun {
-  /** Processes of the program, and of the commands that the user runs in the task. */
+  /** The processes of the program and of the commands that the user runs in the task. */
   readonly trees: Set<ProcessTree>;
-  /** Working directory of the program. */
+  /** The program's working directory. */
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly task: string;
-  /** Aborted when the program ends. The reason of the abort is a sentence for the user. */
+  /** Aborted when the program ends. The abort reason is a sentence for the user. */
   readonly signal: AbortSignal;
 }
 
@@ -35,7 +35,7 @@ export class TaskSessions {
     this.#log = log;
   }
 
-  /** Accepts sessions with a program that has started, if the job permits sessions. */
+  /** Accepts sessions with a program once it has started, if the job permits sessions. */
   begin(tree: ProcessTree, { folder, environment }: Pick<SessionRun, 'folder' | 'environment'>): void {
     if (this.#isPermitted) {
       const ending = new AbortController();
@@ -62,7 +62,7 @@ export class TaskSessions {
 
   async #serve(stream: SessionStream): Promise<void> {
     const run = this.#run?.run;
-    // Loaded on demand to save memory, because most tasks never have a session.
+    // Load the session code on demand to save memory, because most tasks never have a session.
     const { serveSession } = await import('./serve-session.ts');
     await serveSession(stream, run ?? `${this.#task} has no running program that permits sessions.`, this.#log);
   }

@@ -15,7 +15,7 @@ export interface CheckpointSyncOptions {
   readonly folder: string;
   /** Absolute path of a folder for hard links to the program's files, on the same file system. */
   readonly scratch: string;
-  /** Step of the checkpoint that was restored for this run, or -1 if there was none. Only later steps are stored. */
+  /** Step of the checkpoint that was restored for this run, or -1 if there was none. Only versions with later steps are stored. */
   readonly restoredStep: number;
   readonly save: (step: number, folder: string, signal: AbortSignal, options: SaveOptions) => Promise<unknown>;
   readonly onStored: (step: number) => void;
@@ -23,15 +23,17 @@ export interface CheckpointSyncOptions {
 }
 
 /**
- * Stores the versions of a local folder as checkpoints while the program is running. Stores one version at a time, and always the newest.
- * If the storage is not available, retries until `finish` or `abort` is called. local-versions.ts defines when a version is complete.
+ * While the program is running, stores versions from a local folder as checkpoints. Stores one version at a time, and always the newest. If
+ * storage is not available, retries until `finish` or `abort` is called. See local-versions.ts for when a version is complete.
  */
 export class CheckpointSync {
   readonly #options: CheckpointSyncOptions;
   readonly #stop = new AbortController();
   readonly #wake = new AbortController();
   readonly #loop: Promise<void>;
-  /** Versions that cannot be stored, keyed by name, with the times of their markers. A version with a newer marker is tried again. */
+  /**
+   * For each version that cannot be stored, the modification time of its marker. If the marker becomes newer, the version is tried again.
+   */
   readonly #rejected = new Map<string, { readonly markedAt: bigint; readonly error: unknown }>();
   readonly #ignored = new Set<string>();
   #stored: number;
@@ -67,7 +69,7 @@ export class CheckpointSync {
     }
   }
 
-  /** Replaces the time limit of `finish`. */
+  /** Replaces the time limit that was passed to `finish`. */
   limit(withinMs: number): void {
     if (this.#ending) {
       clearTimeout(this.#deadline ?? undefined);
@@ -87,7 +89,7 @@ export class CheckpointSync {
         const reason = this.#lastError === null ? '' : `: ${messageOf(this.#lastError)}`;
         throw new TonyError('CHECKPOINT_FAILED', `the newest checkpoint could not be stored in time${reason}`);
       }
-      // Read the flag before the listing, because `finish` may be called during the listing.
+      // Read the flag before listing the folder, because `finish` may be called while the folder is being listed.
       const ending = this.#ending;
       try {
         const version = (await this.#versions()).find(({ step, name, markedAt }) => {

@@ -19,9 +19,9 @@ interface Index extends Origin {
   readonly version: 1;
   readonly step: number;
   readonly createdAt: string;
-  /** Sub-folder that contains the files, or undefined if they are in the same folder as the index. */
+  /** Subfolder that contains the files, or undefined if they are in the same folder as the index. */
   readonly folder?: string | undefined;
-  /** Sub-folder of the synchronized folder for the files. See RestoredCheckpoint. */
+  /** Subfolder of the synchronized folder to which the files belong. See RestoredCheckpoint. */
   readonly target?: string | undefined;
   readonly files: readonly CopiedFile[];
 }
@@ -31,8 +31,8 @@ export interface RestoredCheckpoint {
   /** Absolute path of the local copy. */
   readonly folder: string;
   /**
-   * Sub-folder of `checkpoint.sync` for the files. Empty for a file directly in `checkpoint.sync`. Null if the program has stored the
-   * checkpoint itself.
+   * Subfolder of `checkpoint.sync` to which the files belong. Empty for a file directly in `checkpoint.sync`. Null if the program has
+   * stored the checkpoint itself.
    */
   readonly target: string | null;
 }
@@ -42,12 +42,12 @@ export interface SaveOptions {
   readonly target?: string;
   /** Step of a checkpoint that must not be removed, because other tasks may still restore it. */
   readonly protect?: number;
-  /** Called after the upload. The checkpoint becomes visible only if the returned promise resolves. */
+  /** Called after the files have been uploaded. The checkpoint becomes visible only if the returned promise resolves. */
   readonly verify?: () => Promise<void>;
 }
 
 export interface RestoreOptions {
-  /** If true, skips checkpoints of the current generation, so that all tasks of the generation restore the same checkpoint. */
+  /** If true, skips checkpoints from the current generation, so that all tasks in the generation restore the same checkpoint. */
   readonly ofEarlierGenerations?: boolean;
 }
 
@@ -69,10 +69,10 @@ export class FileCheckpoints {
   }
 
   /**
-   * Stores a copy of the local folder as the checkpoint of this step, and removes the oldest checkpoints.
+   * Stores a copy of the local folder as the checkpoint for this step, and removes the oldest checkpoints.
    * @returns the checkpoint's URI
    * @throws TonyError CHECKPOINT_FENCED if a newer generation has taken over, CHECKPOINT_FAILED if the folder is empty or contains
-   * `files.json`, and the errors of `uploadFolder`
+   * `files.json`, and the errors that `uploadFolder` throws
    */
   async save(step: number, local: string, signal: AbortSignal, options: SaveOptions = {}): Promise<string> {
     const { target, verify, protect } = options;

@@ -22,7 +22,7 @@ const MOST_CHARACTERS = 8192;
 type Question = Readonly<Record<string, unknown>>;
 type Handler = (storage: Storage, question: Question, signal: AbortSignal) => Promise<FileAnswer>;
 
-/** Operations on files and folders, keyed by the name of the service. All are idempotent except `rename`, and `write` with `ifAbsent`. */
+/** Operations on files and folders, keyed by service name. All are idempotent except `rename`, and `write` with `ifAbsent`. */
 const HANDLERS: Readonly<Record<string, Handler>> = {
   'storage.stat': async (storage, question) => {
     const entry = await storage.stat(textOf(question, 'uri'));
@@ -34,7 +34,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     if (entries.length > MOST_ENTRIES) {
       throw new TonyError('DATA_INVALID', `${folder} contains more than ${MOST_ENTRIES} entries`);
     }
-    // The list is sent as the body, because the head of a response is limited to a small size.
+    // The list is sent as the body, because the head of a response must be small.
     return { answer: null, body: Buffer.from(JSON.stringify(entries.map(describe))) };
   },
   'storage.read': async (storage, question, signal) => {
@@ -76,7 +76,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
 /**
  * Handles a request about a single file or folder.
  * @returns null if `service` is a different kind of request
- * @throws TonyError DATA_INVALID for invalid fields, or the error of the storage
+ * @throws TonyError DATA_INVALID for invalid fields, or the error that the storage throws
  */
 export async function answerFileRequest(
   storage: Storage,

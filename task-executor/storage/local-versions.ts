@@ -31,7 +31,7 @@ export function markerOf(name: string): string {
   return `${name}${MARKER}`;
 }
 
-/** Returns true if an entry with this name can be a version. A dot at the beginning denotes a temporary file of the program. */
+/** Returns true if an entry with this name can be a version. Names that begin with a dot are the program's temporary files. */
 export function isVersionName(name: string): boolean {
   return /^[^./\0][^/\0]*$/.test(name) && Buffer.byteLength(name) <= LONGEST_NAME && !name.endsWith(MARKER);
 }
@@ -47,8 +47,8 @@ export function stepOf(name: string): number | null {
 }
 
 /**
- * Lists the versions with a marker, highest step first.
- * @param onIgnored receives the name of each marked version that has no step.
+ * Lists the versions that have a marker, highest step first.
+ * @param onIgnored receives the name of each marked version whose name contains no step.
  */
 export async function markedVersions(folder: string, onIgnored: (name: string) => void): Promise<LocalVersion[]> {
   const names = new Set(await readdir(folder).catch(ifMissing<string[]>([])));
@@ -68,11 +68,11 @@ export async function markedVersions(folder: string, onIgnored: (name: string) =
 
 /** A version that can be stored even if the program removes its files, because `folder` contains hard links to them. */
 export interface StagedVersion {
-  /** Absolute path of the folder with the checkpoint's files. */
+  /** Absolute path of the folder that contains the checkpoint's files. */
   readonly folder: string;
   /** See RestoredCheckpoint. */
   readonly target: string;
-  /** Rejects if the program has changed a file since the version was staged. */
+  /** Rejects if the program has changed one of the files since the version was staged. */
   readonly verify: () => Promise<void>;
 }
 

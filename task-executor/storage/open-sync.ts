@@ -10,7 +10,7 @@ import { createSyncFolder, placeVersion } from './restore-folder.ts';
 import { openStorage, type StorageContainer } from './storage-services.ts';
 
 const BACKOFF = { firstMs: 1_000, mostMs: 10_000 };
-/** Number of tries to restore a checkpoint. During each try, the storage itself also retries failed requests. */
+/** How many times to try to restore a checkpoint. Each time, the storage code itself also retries failed requests. */
 const MOST_TRIES = 20;
 
 export interface SyncedRun {
@@ -28,8 +28,8 @@ export interface SyncedRun {
 
 /**
  * Restores the newest intact checkpoint to the folder `checkpoint.sync`, before the program starts.
- * @returns the running synchronization for rank 0, or null for other ranks
- * @throws TonyError if the storage is not available
+ * @returns for rank 0, the synchronization, which is already running; null for other ranks
+ * @throws TonyError if storage is not available
  */
 export async function openSync(container: StorageContainer, run: SyncedRun): Promise<CheckpointSync | null> {
   const folder = await createSyncFolder(run.folder, run.sync);

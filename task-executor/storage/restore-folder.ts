@@ -5,10 +5,10 @@ import type { RestoredCheckpoint } from './file-checkpoints.ts';
 import { markerOf } from './local-versions.ts';
 
 /**
- * Creates the empty folder `checkpoint.sync` in the program's working directory.
+ * Creates an empty `checkpoint.sync` folder in the program's working directory.
  * @param sync relative path of the folder
  * @returns absolute path of the folder
- * @throws TonyError CHECKPOINT_FAILED if a symbolic link leads the path out of the working directory
+ * @throws TonyError CHECKPOINT_FAILED if a symbolic link makes the path lead out of the working directory
  */
 export async function createSyncFolder(workingDirectory: string, sync: string): Promise<string> {
   const root = await realpath(workingDirectory);
@@ -31,9 +31,7 @@ export async function createSyncFolder(workingDirectory: string, sync: string): 
   return folder;
 }
 
-/**
- * Moves the local copy of a checkpoint to the folder `checkpoint.sync` under the name of the version. Then creates the version's marker.
- */
+/** Moves a checkpoint's local copy to the `checkpoint.sync` folder under the version's name, and then creates the version's marker. */
 export async function placeVersion({ step, folder: copy, target }: RestoredCheckpoint, folder: string): Promise<void> {
   // The target is empty if the version consists of a single file.
   const [file = ''] = target === '' ? await readdir(copy) : [];

@@ -27,7 +27,7 @@ export interface StorageContainer {
   readonly frozen: FrozenJob;
   /** Absolute path of the container's working directory. */
   readonly folder: string;
-  /** The encoded JobConnections, or null if the job uses no s3:// URI. */
+  /** The encoded JobConnections, or null if the job does not use s3:// URIs. */
   readonly s3: Secret | null;
 }
 
@@ -44,9 +44,7 @@ export function openStorage({ frozen, s3 }: StorageContainer): Storage {
   return createStorage({ hadoop, user: frozen.user, ...connection });
 }
 
-/**
- * Handles a program's request to store or load files. With these requests, programs in any language can use HDFS without an HDFS client.
- */
+/** Handles a program's request to store or load files. These requests let programs in any language use HDFS without an HDFS client. */
 export async function serveStorage(
   settings: StorageContainer,
   run: Run,
@@ -128,7 +126,7 @@ async function answerTo(
   throw invalidRequest(service);
 }
 
-/** Downloads of input folders, keyed by local path. All processes of the task share them. */
+/** Downloads of input folders, keyed by local path. All of the task's processes share these downloads. */
 const downloads = new Map<string, Promise<unknown>>();
 
 /** Returns the local path of an input folder. Downloads the folder if it is on HDFS. */

@@ -3,7 +3,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { openTrialSummaries } from '../../training/sweep/trial-summaries.ts';
 
-/** The result of a trial of a sweep, as a Python program sends it. NaN and infinite metrics are strings. */
+/** The result of one trial in a sweep, as a Python program sends it. NaN and infinite metrics are strings. */
 export const trialRequest = z.object({
   name: z.string().regex(/^trial-\d{5,9}$/),
   configuration: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
