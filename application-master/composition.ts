@@ -48,13 +48,13 @@ const EXECUTOR_NODE_FLAGS = [
   '--single-threaded',
   '--optimize-for-size',
 ] as const;
-/** Minimum interval in ms between two writes of the services' state to HDFS. */
+/** Minimum interval in ms at which the services' state is written to HDFS. */
 const NOTES_PAUSE_MS = 100;
 
 /** Everything that an attempt creates before it opens any port. */
 export type Parts = ReturnType<typeof compose>;
 
-/** Creates and connects the parts of this attempt. Does not open ports or register with YARN. */
+/** Creates and connects this attempt's parts. Does not open ports or register with YARN. */
 export function compose(settings: MasterSettings, log: Logger) {
   const { frozen, attempt, host, secrets } = settings;
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;

@@ -121,7 +121,7 @@ export class JobShell {
 
   readonly runningContainer = (role: string, index: number): RunningContainer => runningContainer(this.#state?.tasks ?? null, role, index);
 
-  /** Returns true if a program of this generation may be running in the container. */
+  /** Returns true if a program from this generation may be running in the container. */
   readonly isAlive = (containerId: string, generation: number): boolean => {
     const slot = this.#state?.byContainer.get(containerId);
     const task = slot === undefined ? undefined : this.#state?.tasks[slot];

@@ -146,7 +146,7 @@ async function shutDown(parts: Parts, { web, negotiator }: Connections): Promise
   parts.storage.close();
 }
 
-/** The client of a local job sends SIGINT when the user interrupts the job, and SIGTERM when the user kills it. */
+/** A local job's client sends SIGINT when the user interrupts the job, and SIGTERM when the user kills it. */
 function endOfLocalJob(signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP'): string {
   return signal === 'SIGINT' ? 'The user interrupted the command that ran the job.' : `The job was killed by ${signal}.`;
 }

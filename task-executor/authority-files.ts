@@ -35,7 +35,7 @@ export async function authorityEnvironment(
   return Object.fromEntries(Object.entries(variables).filter(([name]) => environment[name] === undefined));
 }
 
-/** Returns the content of the first readable file, or the authorities that Node.js includes if none of the files is readable. */
+/** Returns the contents of the first readable file, or the authorities that Node.js includes if none of the files is readable. */
 async function firstBundle(files: readonly string[]): Promise<string> {
   for (const file of files) {
     const text = await readFile(file, 'latin1').catch(() => '');

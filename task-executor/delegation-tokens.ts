@@ -3,7 +3,7 @@ import path from 'node:path';
 import { type Credentials, decodeCredentials } from '../hadoop/rpc/credentials.ts';
 import { writeCredentials } from '../hadoop/rpc/credentials-file.ts';
 
-/** Name of the credentials file in the container's folder that the program uses. */
+/** Name of the program's credentials file, which is in the container's folder. */
 const PROGRAM_FILE = 'delegation-tokens';
 
 /**

@@ -10,7 +10,7 @@ import type { Exited, MemberMessage } from '../protos/executor-protocol.ts';
 
 export interface ExecutorState {
   readonly link: 'open' | 'lost';
-  /** Number of the newest known ApplicationMaster attempt. Messages from earlier attempts are rejected. */
+  /** The highest known ApplicationMaster attempt number. Messages from earlier attempts are rejected. */
   readonly masterAttempt: number;
   /** Time in ms at which an ApplicationMaster was last known to be reachable. The lease starts at this time. */
   readonly lastContact: number;
@@ -63,7 +63,7 @@ export type ExecutorEvent = { readonly now: number } & (
   | { readonly type: 'tick' }
 );
 
-/** An output of the state machine. The executor starts actions in order, without waiting until they are complete. */
+/** An output from the state machine. The executor starts actions in order, without waiting for them to complete. */
 export type ExecutorAction =
   | { readonly type: 'bind'; readonly generation: number }
   | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly MemberMessage[] }

@@ -8,7 +8,7 @@ import { LineWriter } from './line-writer.ts';
  * that fails.
  */
 
-/** Content of the file for the launcher. */
+/** Contents of the launcher's input file. */
 export interface ProcessPlan {
   /** A bash command. */
   readonly command: string;
@@ -16,7 +16,7 @@ export interface ProcessPlan {
   readonly processes: readonly { readonly prefix: string; readonly environment: Readonly<Record<string, string>> }[];
 }
 
-/** Maximum time in ms to wait for the remaining output of a failed process. Its child processes may keep the pipes open. */
+/** Maximum time in ms to wait for a failed process's remaining output. Its child processes may keep the pipes open. */
 const DRAIN_MS = 1_000;
 
 const { command, processes } = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')) as ProcessPlan;

@@ -35,7 +35,7 @@ export class ProgramServices {
 
   /**
    * Opens the servers for a generation, and closes the previous generation's servers.
-   * @returns the folder of the services socket, or null if the socket cannot be opened, and the port of Horovod's rendezvous server
+   * @returns the services socket's folder, or null if the socket cannot be opened, and the port of Horovod's rendezvous server
    * @throws if Horovod's rendezvous server cannot be opened
    */
   async open(generation: number): Promise<{ readonly services: string | null; readonly rendezvousPort: number }> {
@@ -60,7 +60,7 @@ export class ProgramServices {
     this.#relay = null;
   }
 
-  /** Returns the folder of the services socket, or null if the socket cannot be opened. Most programs can run without the services. */
+  /** Returns the services socket's folder, or null if the socket cannot be opened. Most programs can run without the services. */
   async #openSocket(generation: number): Promise<string | null> {
     const { settings, log } = this.#options;
     try {

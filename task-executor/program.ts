@@ -17,7 +17,7 @@ export interface ProgramOptions {
   readonly environment: Readonly<Record<string, string>>;
   readonly stdout: string;
   readonly stderr: string;
-  /** Descriptor of the bound socket, which the program inherits as `LISTENER_FD`. Null if the program inherits no socket. */
+  /** Descriptor of the bound socket, which the program inherits as `LISTENER_FD`. Null if the program does not inherit a socket. */
   readonly listener: number | null;
   readonly guard: Guard;
   /** The command runs after this promise has resolved. If the promise rejects, the program is killed. */

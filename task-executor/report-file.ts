@@ -11,7 +11,7 @@ const MAX_NAME_LENGTH = 200;
 const MAX_NOTICES = 20;
 const MAX_NOTICE_LENGTH = 1000;
 
-/** Parses and validates a line of the report file. Returns null if the line is not valid. Programs in any language can write the file. */
+/** Parses and validates a line from the report file. Returns null if the line is not valid. Programs in any language can write the file. */
 export function parseReport(line: string): Report | null {
   let value: unknown;
   try {

@@ -13,8 +13,8 @@ const SUCCEEDED_MS = 600_000;
 /** Time limit in ms for storing the last checkpoint of a program that has failed. The next generation waits for this checkpoint. */
 const FAILED_MS = 60_000;
 /**
- * Time limit in ms for storing the last checkpoint of a program that stops for a new generation. The ApplicationMaster expects a response
- * to Prepare within 30 s.
+ * Time limit in ms for storing the last checkpoint of a program that is stopped for a new generation. The ApplicationMaster expects a
+ * response to Prepare within 30 s.
  */
 const PREPARING_MS = 15_000;
 /** Time limit in ms for storing the last checkpoint when the executor leaves the job. */

@@ -29,7 +29,7 @@ export interface PreparedRun {
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
   readonly reportFile: string;
-  /** Path of the file that orders a checkpoint. See TaskContext. */
+  /** Path of the file that tells the program to store a checkpoint. See TaskContext. */
   readonly checkpointOrder: string;
   /** Null for a task without a rank. */
   readonly rank: number | null;
@@ -43,16 +43,16 @@ export interface RunRequest {
   readonly generation: number;
   readonly members: readonly MemberMessage[];
   readonly port: number;
-  /** Folder of the services socket, or null if there is none. */
+  /** The services socket's folder, or null if there is none. */
   readonly services: string | null;
-  /** Port on 127.0.0.1 of the relay to the rendezvous store, or 0 if the framework does not use it. */
+  /** Port on 127.0.0.1 on which the relay to the rendezvous store listens, or 0 if the framework does not use the store. */
   readonly rendezvousPort: number;
   readonly jobEnvironment: Readonly<Record<string, string>>;
 }
 
 /**
- * Writes the task file and creates the program's working directory. Removes the files and folders of the previous run, because an old
- * program that is still running could write there.
+ * Writes the task file and creates the program's working directory. Removes the previous run's files and folders, because an old program
+ * that is still running could write there.
  */
 export async function prepareRun(
   settings: ExecutorSettings,

@@ -8,7 +8,7 @@ type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank
 const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
 
 /**
- * Returns the environment of the user's program. Later sources take precedence: the container's variables, the framework's defaults, the
+ * Returns the environment for the user's program. Later sources take precedence: the container's variables, the framework's defaults, the
  * variables that the job and the role set, the framework's variables for the first process, and the task's identity.
  */
 export function userEnvironment(

@@ -28,9 +28,9 @@ export interface OwnNode {
   readonly httpPort: number;
 }
 
-/** Interval in ms between checks while the job waits for admission. */
+/** Interval in ms at which limits are checked while the job waits for admission. */
 const CHECK_EVERY_MS = 2_000;
-/** Interval in ms between checks of the site file while the job runs. */
+/** Interval in ms at which the site file is checked while the job is running. */
 const WATCH_EVERY_MS = 30_000;
 /** Timeout in ms for reading the NodeManager's configuration. */
 const NODE_MS = 5_000;
@@ -66,7 +66,7 @@ export class Gatekeeper {
   readonly #options: GatekeeperOptions;
   /** Null until the NodeManager has reported its configuration. */
   #sources: Sources | null = null;
-  /** User groups according to the job's own configuration. Used until the NodeManager has reported its configuration. */
+  /** User groups according to the job's own configuration. These groups are used until the NodeManager has reported its configuration. */
   readonly #groupsByOwn: GroupMemory;
   readonly #closing = new AbortController();
   #admittedIn: string | null = null;
@@ -107,7 +107,7 @@ export class Gatekeeper {
         }),
       );
       if (decision.type !== 'waits') {
-        // Reuse this observation for the first limits of the running job.
+        // Reuse this observation for the running job's first limits.
         this.#seen = observing;
         this.#admittedIn = await observing.then((seen) => queueName(viewOf(seen, queue).queue));
         return decision;
@@ -123,8 +123,8 @@ export class Gatekeeper {
   }
 
   /**
-   * Periodically reports the site file's limits for the running job. While the cluster does not respond, the last reported limits remain
-   * valid.
+   * While the job is running, periodically reports the limits that the site file sets for it. While the cluster does not respond, the last
+   * reported limits remain valid.
    * @param admitted true if this attempt admitted the job, see `refusalOfRunning`
    * @param onRefused called with the reason if the job must end. No further reports follow.
    */

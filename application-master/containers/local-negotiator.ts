@@ -18,18 +18,18 @@ import { askedResources } from '../job/pending-reasons.ts';
 import type { Container } from '../job/state/events.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
 
-/** Delay in ms between SIGTERM and SIGKILL. Same as the default of yarn.nodemanager.sleep-delay-before-sigkill.ms. */
+/** Delay in ms between SIGTERM and SIGKILL. Same as the default value of yarn.nodemanager.sleep-delay-before-sigkill.ms. */
 const KILL_AFTER_MS = 250;
 /** Poll interval in ms for processes that an earlier attempt started. Node.js reports exits only for this process's own children. */
 const WATCH_MS = 200;
-/** Maximum time in ms to wait for killed processes at the end of the job. */
+/** Maximum time in ms to wait for killed processes when the job ends. */
 const END_MS = 5_000;
 const STOPPED_BY_MASTER = -105;
 const ABORTED = -100;
 /** Exit status reported for processes that an earlier attempt started, because their real status is unknown. */
 const KILLED = 137;
 
-/** Name of the only node. It has no port, because no NodeManager listens on this machine. */
+/** Name of the only node. The name contains no port, because a local job has no NodeManager. */
 const NODE = 'localhost';
 /**
  * File that exists in a container's folder while the container's process is running. A later attempt finds the process through this file.
@@ -195,7 +195,7 @@ export class LocalNegotiator implements Negotiator {
           NM_HOST: this.#options.host,
         },
       });
-      // Add this listener before the first await to catch the exit of a short-lived process.
+      // Add this listener before the first await, so that it is also called if the process exits very soon.
       child.once('exit', (code, signal) => this.#exited(container.id, code, signal));
       await once(child, 'spawn');
     } finally {

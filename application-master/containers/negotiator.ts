@@ -4,8 +4,8 @@ import type { ContainerEnd } from '../../conf/status/task-failure.ts';
 import type { Container } from '../job/state/events.ts';
 
 /**
- * The source of containers: YARN or the local machine. Each method only starts an operation. The listener receives each container's events
- * in order, including failures.
+ * Provides containers, either from YARN or on the local machine. Each method only starts an operation. The listener receives each
+ * container's events in order, including failures.
  */
 export interface Negotiator {
   /** Registers this attempt and returns the cluster's capabilities. Throws a TonyError if registration cannot succeed. */
@@ -32,7 +32,7 @@ export interface LaunchSpecification {
   readonly environment: Readonly<Record<string, string>>;
   /** Shell command that contains no user input. */
   readonly command: string;
-  /** Entries of the container's credentials file, keyed by the names in CREDENTIALS (conf/job.ts). */
+  /** Entries in the container's credentials file, keyed by the names in CREDENTIALS (conf/job.ts). */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
 }
 

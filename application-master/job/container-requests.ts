@@ -51,8 +51,8 @@ function othersHaveContainers(state: JobState): boolean {
 }
 
 /**
- * Assigns each allocated container to the first waiting task of its role and releases the rest. Launches containers immediately: their
- * tokens expire, and YARN takes back containers that are not launched in time.
+ * Assigns each allocated container to the first task in its role that is waiting for one, and releases the rest. Launches containers
+ * immediately, because their tokens expire and YARN takes back containers that are not launched in time.
  */
 export function assignContainers(transition: Transition, containers: readonly Container[]): void {
   for (const container of containers) {
@@ -75,7 +75,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
       wait: { since: restartsAlone(transition.state, task) ? transition.now : task.wait.since, asked: false },
       exit: null,
       startedAt: null,
-      // TensorBoard counts as ready once it has metrics, so discard the metrics of the previous one.
+      // TensorBoard counts as ready once it has metrics, so discard the previous one's metrics.
       ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { progress: { metrics: {} } }),
     });
     transition.assign(container.id, task.slot);

@@ -21,7 +21,7 @@ export interface Failure {
   /** True if the cluster may still report a different cause for the failure. */
   readonly refundable: boolean;
   /**
-   * Number of consecutive generations that failed without making progress, including the current one, or 0 if this failure does not end a
+   * How many consecutive generations failed without making progress, including the current one, or 0 if this failure does not end a
    * generation.
    */
   readonly fruitless: number;

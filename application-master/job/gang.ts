@@ -91,8 +91,8 @@ export function claimGeneration(transition: Transition): void {
 }
 
 /**
- * Returns the members of the next generation, or null if the gang must wait. Without an elastic role, all tasks must have containers. With
- * an elastic role, enough tasks must be ready, and no other task may be about to become ready.
+ * Returns the next generation's members, or null if the gang must wait. Without an elastic role, all tasks must have containers. With an
+ * elastic role, enough tasks must be ready, and no other task may be about to become ready.
  */
 function chooseMembers(transition: Transition): Task[] | null {
   const { state } = transition;

@@ -280,8 +280,8 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
     return;
   }
   const pendingExit = transition.task(slot).executor?.pendingExit ?? null;
-  // If the program has already failed, use the program's exit instead of the executor's. A cause that the cluster reports takes precedence
-  // over both.
+  // If the program has already failed, use the program's exit code instead of the executor's. A cause that the cluster reports takes
+  // precedence over both.
   if (pendingExit !== null && end === 'exited') {
     failTask(transition, slot, { kind: 'program', exit: pendingExit.exit }, 'ended');
   } else {

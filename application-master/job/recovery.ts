@@ -19,7 +19,7 @@ import { canBeGivenUp, gangTasks, inGang, isExpendable, isMember, memberTasks, r
 import { graceMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
-// The steps of a recovery in chronological order, from a lost task to the start of the next generation.
+// The recovery steps in chronological order, from the loss of a task until the next generation starts.
 
 /** Step 1, on every tick: detects lost tasks, for example a task whose executor has missed heartbeats. */
 export function detectLostTasks(transition: Transition): void {
@@ -70,7 +70,7 @@ function restart(transition: Transition, { task, facts }: Failure): void {
 function giveUp(transition: Transition, failure: Failure, end: NonNullable<ReturnType<typeof whyNotRestarted>>): void {
   const { task, cause } = failure;
   transition.update(task.slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
-  // The job can continue without a sidecar, but not without a member of the gang.
+  // The job can continue without a sidecar, but not without a gang member.
   if (task.role.tracking === 'sidecar' && !inGang(task)) {
     return;
   }
@@ -139,7 +139,7 @@ export function recover(transition: Transition): void {
 }
 
 /**
- * Step 5: selects the members of the next generation. Starts their programs once all members are ready and a snapshot that contains the
+ * Step 5: selects the next generation's members. Starts their programs once all members are ready and a snapshot that contains the
  * selection has been stored.
  */
 function formGeneration(transition: Transition): void {

@@ -18,7 +18,7 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
   const saved = new Map(snapshot.tasks.map((task) => [`${task.role}:${task.index}`, task]));
   const tasks = withoutStarted(fresh.tasks.map((task) => withSaved(task, saved.get(`${task.role.name}:${task.index}`), snapshot)));
   const { job } = fresh.frozen;
-  // Tasks have ranks only after the members of a generation have been selected.
+  // Tasks have ranks only after a generation's members have been selected.
   const whole =
     snapshot.generation > 0 &&
     tasks.some(({ rank }) => rank !== null) &&

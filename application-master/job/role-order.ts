@@ -10,13 +10,13 @@ import type { Transition } from './state/transition.ts';
 // The options `after` and `endAfter` order roles in time. With `after`, a role requests no containers until the named roles have reached a
 // state. `endAfter` limits how long a role's tasks may run after the named roles have ended.
 
-/** Ends the wait of each role that has had a container, because the role met its conditions in an earlier attempt. */
+/** Lets each role that has had a container continue without waiting, because the role met its conditions in an earlier attempt. */
 export function withoutStarted(tasks: readonly Task[]): Task[] {
   const hasStarted = (task: Task) => tasks.some((each) => each.attempts > 0 && (each.role === task.role || (inGang(each) && inGang(task))));
   return tasks.map((task) => (task.wait.held && hasStarted(task) ? { ...task, wait: { ...task.wait, held: false } } : task));
 }
 
-/** Ends the wait of each role whose conditions are met. Fails the job if a role waits for tasks that have failed permanently. */
+/** Lets each role continue whose conditions are met. Fails the job if a role is waiting for tasks that have failed permanently. */
 export function releaseRoles(transition: Transition): void {
   const { state } = transition;
   // Until this attempt has registered, it is unknown which containers of an earlier attempt are running.
@@ -78,7 +78,7 @@ function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
 }
 
 /**
- * Returns the tasks that must reach the state that a condition requires. For a ranked role to succeed, these are all ranked tasks, because
+ * Returns the tasks that must reach the state that a condition requires. If a ranked role must succeed, these are all ranked tasks, because
  * if one of them fails, all of them train again.
  */
 function decidingTasks(state: JobState, condition: RoleCondition): Task[] {

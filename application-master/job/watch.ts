@@ -130,7 +130,7 @@ function endLoneRound(transition: Transition, slot: number): void {
   }
 }
 
-/** Optional tasks do not block the job. If a member of an elastic role cannot be replaced, the gang shrinks. */
+/** Optional tasks do not block the job. If a member in an elastic role cannot be replaced, the gang shrinks. */
 function goOnWithout(transition: Transition, task: Task): void {
   const { timeoutMs } = jobOf(transition.state).gang;
   transition.update(task.slot, { wait: { since: transition.now } });

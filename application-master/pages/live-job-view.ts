@@ -14,7 +14,7 @@ import { sampleOf, UsageHistory } from '../records/usage-history.ts';
 const SAMPLE_MS = 5_000;
 /** How long the status is cached, in ms. Many viewers may poll at the same time. */
 const STATUS_LIFE_MS = 250;
-/** Timeout in ms for loading the events of earlier attempts. After the timeout, the page is served without these events. */
+/** Timeout in ms for loading events from earlier attempts. After the timeout, the page is served without these events. */
 const EARLIER_MS = 3_000;
 
 export interface LiveJobViewOptions {
@@ -110,7 +110,7 @@ export class LiveJobView implements JobView {
     }
   }
 
-  /** Loads the records of earlier attempts once. If this fails, the next request tries again. */
+  /** Loads the records from earlier attempts once. If this fails, the next request tries again. */
   async #haveEarlier(): Promise<boolean> {
     if (this.#knowsEarlier) {
       return true;

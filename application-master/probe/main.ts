@@ -12,7 +12,7 @@ import { joinUri } from '../../storage/uri.ts';
 import { isSubmitted } from '../submitted-job.ts';
 import { ProbeRun } from './probe-run.ts';
 
-/** The ApplicationMaster of `tony-ts doctor --probe`. */
+/** The ApplicationMaster that `tony-ts doctor --probe` starts. */
 
 const log = createLogger({ container: process.env.CONTAINER_ID ?? '' });
 

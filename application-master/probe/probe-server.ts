@@ -29,7 +29,7 @@ export interface ProbeServerEvents {
   readonly reached: (containerId: string, reached: ProbeReached) => void;
 }
 
-/** Receives reports from the probe's containers as lines of JSON over TLS. Only clients with the application's key can connect. */
+/** Receives reports from the probe's containers over TLS, one JSON object per line. Only clients with the application's key can connect. */
 export class ProbeServer {
   readonly #server: Server;
   readonly #events: ProbeServerEvents;

@@ -145,7 +145,7 @@ export class JobFiles {
     return typeof attempt === 'number' ? attempt : 0;
   }
 
-  /** Reads the newest readable state of an earlier attempt. Returns null if there is none. */
+  /** Reads the newest readable state that an earlier attempt stored. Returns null if there is none. */
   async #readSnapshot(): Promise<Snapshot | null> {
     for (let attempt = this.#options.attempt - 1; attempt >= 1; attempt--) {
       const uri = this.#stateUri(attempt);
@@ -189,7 +189,10 @@ export class JobFiles {
     });
   }
 
-  /** Reads the job's final status, if there is one, and the newest state of an earlier attempt. Retries while storage is unavailable. */
+  /**
+   * Reads the job's final status, if there is one, and the newest state that an earlier attempt stored. Retries while storage is
+   * unavailable.
+   */
   async recover(): Promise<{ final: JobStatus | null; snapshot: Snapshot | null }> {
     const read = await this.#retry('could not read the state of the earlier attempt; trying again', async () => {
       const [final, snapshot] = await Promise.all([this.#readFinal(), this.#readSnapshot()]);
@@ -228,7 +231,7 @@ export class JobFiles {
     this.#eventsFile.touch();
   }
 
-  /** Schedules a write of the usage samples. Calls `samples` when the write starts. */
+  /** Schedules writing the usage samples. Calls `samples` when the write starts. */
   sampled(samples: () => readonly UsageSample[]): void {
     this.#samples = samples;
     this.#samplesFile.touch();

@@ -9,7 +9,7 @@ import type { LogFile, LogTail } from '../../web/job-view.ts';
 
 const MAXIMUM_TAIL_BYTES = 1024 * 1024;
 const DEADLINE_MS = 10_000;
-/** Maximum number of concurrent reads. Each read can use up to `MAXIMUM_TAIL_BYTES` of memory. */
+/** Maximum number of concurrent reads. Each read can use up to `MAXIMUM_TAIL_BYTES` bytes of memory. */
 const MAXIMUM_READS = 8;
 
 export interface LogOwner {
@@ -18,7 +18,7 @@ export interface LogOwner {
   readonly nodeHttp: string | null;
 }
 
-/** Reads the ends of log files, both of this process and of the job's containers. */
+/** Reads the ends of this process's log files and of the job's containers' log files. */
 export class TaskLogs {
   readonly #frozen: FrozenJob;
   readonly #ownFolders: readonly string[];
@@ -32,7 +32,7 @@ export class TaskLogs {
     this.#cluster = options.hadoop === null ? null : new ContainerLogs({ configuration: options.hadoop, user: options.frozen.user });
   }
 
-  /** Reads a log file of the ApplicationMaster. Returns null if the file does not exist. */
+  /** Reads one of the ApplicationMaster's log files. Returns null if the file does not exist. */
   async own(file: LogFile, tail: number): Promise<LogTail | null> {
     for (const folder of this.#ownFolders) {
       const found = await tailOf(path.join(folder, file), bounded(tail));

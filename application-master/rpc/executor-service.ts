@@ -35,7 +35,7 @@ type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
  */
 const CALLS_OF_CONTAINER = 32;
 const HELLO_DEADLINE_MS = 10_000;
-/** Timeout in ms for the first message of a `Join` stream. */
+/** Timeout in ms for the first message on a `Join` stream. */
 const JOINING_MS = 10_000;
 
 export interface ExecutorServiceOptions {
@@ -58,7 +58,7 @@ export interface ExecutorServiceOptions {
   readonly log: Logger;
 }
 
-/** Serves the executors' streams: authenticates executors and converts their messages to events of the job machine. */
+/** Serves the executors' streams: authenticates executors and converts their messages to events for the job machine. */
 export class ExecutorService {
   readonly #options: ExecutorServiceOptions;
   readonly #server = new Server({ 'grpc.max_receive_message_length': 1 << 20, 'grpc.keepalive_permit_without_calls': 1 });

@@ -34,7 +34,7 @@ export interface PinnedTlsOptions {
 /**
  * Creates a TLS 1.3 server with the job's self-signed certificate. The server limits the number of unauthenticated connections, and does
  * not listen yet.
- * @param protocols the protocols that the server offers by ALPN; none if empty
+ * @param protocols the protocols that the server offers in ALPN, or an empty list to offer none
  */
 export function createPinnedTls(
   { certificate, privateKey, clients, mostUnproven = MAX_UNPROVEN, proofMs = PROOF_MS, graceMs = GRACE_MS }: PinnedTlsOptions,

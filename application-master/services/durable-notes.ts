@@ -25,7 +25,7 @@ export interface DurableNotesOptions {
 export class DurableNotes {
   readonly #options: DurableNotesOptions;
   readonly #closing = new AbortController();
-  /** The next write, which has not started yet. Concurrent calls of `save` share this write. */
+  /** The next write, which has not started yet. Concurrent calls to `save` share this write. */
   #next: Promise<boolean> | null = null;
   #running: Promise<unknown> = Promise.resolve();
   #begunAt = Number.NEGATIVE_INFINITY;

@@ -222,7 +222,7 @@ export class FeedQueue {
     return [...this.#readers.values()].some(({ given }) => given.some(isMissing));
   }
 
-  /** Number of bytes buffered for all producers, including disconnected producers. */
+  /** Number of bytes buffered for all producers, including disconnected ones. */
   get bytes(): number {
     return this.#bytes;
   }

@@ -112,7 +112,7 @@ export class Feeds {
     this.#options.note();
     this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer has connected');
     link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
-    // Each additional producer reduces the windows of all producers.
+    // Each additional producer reduces every producer's window.
     this.#reportAll();
   };
 

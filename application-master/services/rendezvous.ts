@@ -16,7 +16,7 @@ export interface RendezvousCall {
   readonly signal: AbortSignal;
 }
 
-/** A missing key, with the number of requests that are waiting for it. */
+/** A missing key, and the number of requests that are waiting for it. */
 interface Awaited {
   /** Aborted when the key arrives. */
   readonly arrival: AbortController;
@@ -89,7 +89,7 @@ export class Rendezvous {
     }
   }
 
-  /** Drops the keys of earlier generations. */
+  /** Drops the keys from earlier generations. */
   #enter(generation: number): void {
     if (generation < this.#generation) {
       throw new TonyError('SERVICE_LOST', `generation ${generation} has ended: generation ${this.#generation} has started`);

@@ -29,7 +29,7 @@ export interface ServicesOptions {
   readonly notes: (content: () => string) => DurableNotes;
   /** Resolves when this attempt has published its address. Before that, this attempt must not read the previous attempt's notes. */
   readonly addressed: Promise<unknown>;
-  /** Returns true if a program of this generation may be running in the container. */
+  /** Returns true if a program from this generation may be running in the container. */
   readonly isAlive: (containerId: string, generation: number) => boolean;
   /** Starts the server for producers. Called when a program reads a feed for the first time. */
   readonly openFeedServer: (events: ProducerEvents) => Promise<{ close(): void }>;
@@ -48,7 +48,7 @@ interface Answered {
   readonly body?: Uint8Array;
 }
 
-/** The ApplicationMaster's services for the job's programs: splits, feeds, and the rendezvous of Horovod processes. */
+/** The ApplicationMaster's services for the job's programs: splits, feeds, and the rendezvous for Horovod processes. */
 export class Services {
   readonly #options: ServicesOptions;
   readonly #notes: DurableNotes;

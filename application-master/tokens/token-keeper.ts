@@ -34,7 +34,7 @@ const SHORTEST_PAUSE_MS = 1_000;
 
 /**
  * Keeps a job's delegation tokens valid. With a keytab, replaces the tokens when the attempt starts, and whenever three quarters of their
- * lifetime have passed. If tokens cannot be replaced, announces in advance that they will expire. Without a keytab, ends the job after the
+ * lifetime has passed. If tokens cannot be replaced, announces in advance that they will expire. Without a keytab, ends the job after the
  * tokens have expired.
  */
 export class TokenKeeper {

@@ -9,7 +9,7 @@ export interface TokenLifetime {
 }
 
 const DAY_MS = 86_400_000;
-/** Fraction of their lifetime after which tokens are replaced. The remaining time allows for retries. */
+/** Tokens are replaced after this fraction of their lifetime. The remaining time allows for retries. */
 const REPLACED_AFTER = 3 / 4;
 /** Pause before the next attempt to replace tokens: a fraction of the remaining lifetime, with a minimum and a maximum in ms. */
 const RETRY = { part: 1 / 20, leastMs: 2_000, mostMs: 60_000 };

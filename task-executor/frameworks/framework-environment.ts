@@ -37,7 +37,7 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace, net
 }
 
 /**
- * Returns true if programs of this role inherit the socket that is bound to the task's port. With some frameworks, programs open their own
+ * Returns true if programs in this role inherit the socket that is bound to the task's port. With some frameworks, programs open their own
  * server on the port instead. For these programs, the executor keeps the port bound, without listening on it, while the program runs.
  */
 export function inheritsPort({ framework, tensorboard }: Pick<Job, 'framework' | 'tensorboard'>, role: Role): boolean {

@@ -12,7 +12,7 @@ const LOOPBACK = hex(new Uint32Array(Uint8Array.of(127, 0, 0, 1).buffer)[0] as n
 /**
  * Returns the user ID of the process that has a connection from `clientPort` to `serverPort` on 127.0.0.1, or null if there is no such
  * connection.
- * @param text content of /proc/net/tcp
+ * @param text contents of /proc/net/tcp
  */
 export function loopbackOwner(text: string, clientPort: number, serverPort: number): number | null {
   const addresses = ` ${LOOPBACK}:${hex(clientPort, 4)} ${LOOPBACK}:${hex(serverPort, 4)} `;

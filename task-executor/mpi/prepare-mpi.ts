@@ -5,7 +5,7 @@ import type { GangPlace } from '../frameworks/gang.ts';
 import { AS_ROOT, mpiHosts, mpirunVariables, sharedHostVariables } from '../frameworks/mpi.ts';
 import { nodeCommand } from '../frameworks/node-command.ts';
 
-/** Content of the file for the launcher. */
+/** Contents of the launcher's input file. */
 export interface LaunchPlan {
   /** The user's bash command. */
   readonly command: string;
@@ -32,7 +32,8 @@ export async function prepareMpi(folder: string, place: GangPlace & { readonly r
     ...mpirunVariables(files),
     ...sharedHostVariables(place),
     ...(process.getuid?.() === 0 && AS_ROOT),
-    // mpirun uses the path of its own working directory in all tasks. In each task, make this path a link to the task's working directory.
+    // mpirun uses the path of its own working directory in all tasks. In each task, /proc/self/cwd leads to the task's own working
+    // directory.
     PWD: '/proc/self/cwd',
   };
   const plan: LaunchPlan = { command, environment };

@@ -14,7 +14,7 @@ function auxiliary(key: number, otherwise: number): number {
       }
     }
   } catch {
-    // Default on nearly all Linux systems, used if /proc is unavailable.
+    // If /proc is unavailable, use the default value, which is correct on nearly all Linux systems.
   }
   return otherwise;
 }

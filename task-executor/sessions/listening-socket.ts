@@ -18,7 +18,7 @@ export interface ListeningSocket {
 const LISTEN = '0A';
 const LITTLE_ENDIAN = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
 
-/** Returns the listening sockets from the content of /proc/net/tcp or /proc/net/tcp6. */
+/** Parses the contents of /proc/net/tcp or /proc/net/tcp6, and returns the listening sockets. */
 export function parseListeningSockets(text: string): ListeningSocket[] {
   return text
     .split('\n')

@@ -34,7 +34,9 @@ export async function serveCommand(stream: SessionStream, command: Command, run:
   }
 }
 
-/** Returns the path of `script` from util-linux, or null if it is not on the task's PATH. `script` runs a command in a new terminal. */
+/**
+ * Returns the path of the util-linux `script` command, or null if it is not on the task's PATH. `script` runs a command in a new terminal.
+ */
 function findScript({ PATH = DEFAULT_PATH }: SessionRun['environment']): string | null {
   const folders = PATH.split(path.delimiter).filter((folder) => path.isAbsolute(folder));
   return folders.map((folder) => path.join(folder, 'script')).find((file) => existsSync(file)) ?? null;

@@ -4,7 +4,7 @@ import type { SessionStream } from '../../protos/session-stream.ts';
 import type { ProcessEnd } from '../processes/guarded-process.ts';
 import type { ProcessTree } from '../processes/process-tree.ts';
 
-/** A run of the task's program, during which the job's user can open sessions. */
+/** One run of the task's program. While it is running, the job's user can open sessions. */
 export interface SessionRun {
   /** The processes of the program and of the commands that the user runs in the task. */
   readonly trees: Set<ProcessTree>;

@@ -6,7 +6,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { SaveOptions } from './file-checkpoints.ts';
 import { InvalidVersion, type LocalVersion, markedVersions, stageVersion } from './local-versions.ts';
 
-/** Interval in ms between two listings of the folder. */
+/** Interval in ms at which the folder is listed. */
 const POLL_MS = 1_000;
 const BACKOFF = { firstMs: 1_000, mostMs: 30_000 };
 

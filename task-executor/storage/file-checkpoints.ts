@@ -40,7 +40,7 @@ export interface RestoredCheckpoint {
 export interface SaveOptions {
   /** See RestoredCheckpoint. */
   readonly target?: string;
-  /** Step of a checkpoint that must not be removed, because other tasks may still restore it. */
+  /** Step of a checkpoint that must not be removed, because other tasks may still be restoring it. */
   readonly protect?: number;
   /** Called after the files have been uploaded. The checkpoint becomes visible only if the returned promise resolves. */
   readonly verify?: () => Promise<void>;
@@ -155,7 +155,7 @@ interface CheckedIndex extends Pick<Index, 'folder' | 'target' | 'files'> {
   readonly generation: number | undefined;
 }
 
-/** @throws TonyError CHECKPOINT_DAMAGED if the index is not valid, or if a file name leads out of the checkpoint's folder */
+/** @throws TonyError CHECKPOINT_DAMAGED if the index is not valid, or if a file name refers to a file outside the checkpoint's folder */
 function parseIndex(bytes: Uint8Array, uri: string): CheckedIndex {
   let index: Partial<Index> | null;
   try {

@@ -23,7 +23,7 @@ export class InvalidVersion extends TonyError {
 export interface LocalVersion {
   readonly name: string;
   readonly step: number;
-  /** Modification time of the marker in ns since the epoch. */
+  /** The marker's modification time in ns since the epoch. */
   readonly markedAt: bigint;
 }
 
@@ -77,7 +77,7 @@ export interface StagedVersion {
 }
 
 /**
- * @param into path of a folder that does not exist, on the same file system
+ * @param into path of a folder that does not exist yet, on the same file system
  * @returns null if the program has removed the version
  * @throws InvalidVersion, for example if a file is newer than the marker
  */

@@ -33,7 +33,7 @@ export async function createSyncFolder(workingDirectory: string, sync: string): 
 
 /** Moves a checkpoint's local copy to the `checkpoint.sync` folder under the version's name, and then creates the version's marker. */
 export async function placeVersion({ step, folder: copy, target }: RestoredCheckpoint, folder: string): Promise<void> {
-  // The target is empty if the version consists of a single file.
+  // If the version is a single file, `target` is empty.
   const [file = ''] = target === '' ? await readdir(copy) : [];
   const name = target === '' ? file : (target ?? `step-${step}`);
   await rename(path.join(copy, file), path.join(folder, name));

@@ -32,7 +32,7 @@ export interface ClusterListener {
   launchFailed(containerId: string, message: string): void;
 }
 
-/** A simulated ResourceManager with NodeManagers that have a fixed number of container slots. */
+/** A simulated ResourceManager, and NodeManagers that each have a fixed number of container slots. */
 export class Cluster {
   readonly nodes: readonly SimulatedNode[];
   readonly containers = new Map<string, SimulatedContainer>();
@@ -64,7 +64,7 @@ export class Cluster {
       .map((each) => each.container);
   }
 
-  /** Drops the requests of an attempt that has exited, and the containers that were allocated to it but not launched. */
+  /** Drops an exited attempt's requests, and the containers that were allocated to the attempt but not launched. */
   unregister(): void {
     this.#listener = null;
     this.#asks.clear();

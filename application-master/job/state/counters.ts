@@ -3,7 +3,7 @@ declare const counted: unique symbol;
 /** Counts how many times the gang has been formed. 0 before the first time. */
 export type Generation = number & { readonly [counted]: 'generations' };
 
-/** Number of a snapshot, or 0 before the first one. */
+/** A snapshot's number, or 0 before the first snapshot. */
 export type Revision = number & { readonly [counted]: 'snapshots' };
 
 export function asGeneration(value: number): Generation {

@@ -48,11 +48,11 @@ export interface JobLimits {
 
 export interface TimeLimit {
   readonly ms: number;
-  /** Path of the setting in the site file. */
+  /** The setting's path in the site file. */
   readonly path: string;
 }
 
-/** An input of the job machine. `now` is the time in ms since the epoch, and never decreases within an attempt. */
+/** An input to the job machine. `now` is the time in ms since the epoch, and never decreases within an attempt. */
 export type Event = { readonly now: number } & (
   | {
       /** The ResourceManager has registered this attempt. `survivors` are the previous attempt's containers that are still running. */
@@ -94,7 +94,7 @@ export type Event = { readonly now: number } & (
     }
   | { readonly type: 'exited'; readonly containerId: string; readonly exit: ProgramExit }
   | { readonly type: 'stream-lost'; readonly containerId: string }
-  /** The executor's last message, sent after all processes of its program have exited. */
+  /** The executor's last message, sent after all of its program's processes have exited. */
   | { readonly type: 'left'; readonly containerId: string }
   | { readonly type: 'preempting'; readonly containerIds: readonly string[] }
   /** A snapshot with this revision has been stored. Actions that wait for the revision can now start. */
@@ -112,7 +112,7 @@ export type Event = { readonly now: number } & (
       readonly detail: string;
       readonly notice: string | null;
     }
-  /** The delegation tokens have expired and were not replaced, so no part of the job can use HDFS. */
+  /** The delegation tokens have expired and were not replaced, so the job can no longer use HDFS. */
   | { readonly type: 'tokens-ended'; readonly reason: string }
   | { readonly type: 'kill'; readonly reason: string }
   | { readonly type: 'tick' }
@@ -123,7 +123,7 @@ export type UntimedEvent = Event extends infer Each ? (Each extends Event ? Omit
 
 export type ExecutorEvent = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
 
-/** An output of the job machine. Actions are carried out in order, without waiting for their results. */
+/** An output from the job machine. Actions are carried out in order, without waiting for their results. */
 export type Action =
   /** Sets the number of containers that the role still needs, on nodes that are not excluded. Replaces the role's previous request. */
   | { readonly type: 'ask'; readonly role: Role; readonly count: number; readonly excludedNodes: readonly string[] }
@@ -132,7 +132,7 @@ export type Action =
   | { readonly type: 'stop-container'; readonly containerId: string }
   | { readonly type: 'prepare'; readonly containerId: string; readonly generation: Generation }
   | { readonly type: 'start'; readonly containerId: string; readonly generation: Generation; readonly members: readonly Member[] }
-  /** Orders a program of this generation to store a checkpoint immediately. */
+  /** Orders a program in this generation to store a checkpoint immediately. */
   | { readonly type: 'order-checkpoint'; readonly containerId: string; readonly generation: Generation }
   /** Orders the executor to stop its program and exit. `atOnce` skips the grace period for a final checkpoint. */
   | { readonly type: 'stop-program'; readonly containerId: string; readonly reason: string; readonly atOnce: boolean }

@@ -10,7 +10,7 @@ import type { Container, JobLimits, ProgramExit } from './events.ts';
 export interface JobState {
   readonly frozen: FrozenJob;
   readonly attempt: number;
-  /** True if this attempt continues from a snapshot of an earlier attempt. */
+  /** True if this attempt continues from a snapshot that an earlier attempt stored. */
   readonly restored: boolean;
   readonly startedAt: number;
   readonly now: number;
@@ -108,9 +108,9 @@ export interface Gang {
   readonly since: number;
   readonly rounds: number;
   readonly notBefore: number;
-  /** Revision of the snapshot that contains the members of the next generation, or null before they are selected. */
+  /** Revision of the snapshot that contains the next generation's members, or null before they are selected. */
   readonly claimRevision: Revision | null;
-  /** Number of consecutive generations that failed early (within `LIMITS.fruitfulMs`) and without a new checkpoint. */
+  /** How many consecutive generations failed early (within `LIMITS.fruitfulMs`) and without a new checkpoint. */
   readonly fruitless: number;
   /** Step of the checkpoint that was the newest when `generation` started. */
   readonly startedFrom: number;
@@ -147,7 +147,7 @@ export interface Task {
   readonly wait: Wait;
   readonly generation: Generation;
   readonly exit: ProgramEnd | null;
-  /** Start time of the newest program, or null if no program has started. */
+  /** Time at which the newest program started, or null if no program has started. */
   readonly startedAt: number | null;
   readonly progress: { readonly step: number; readonly total: number; readonly metrics: Readonly<Record<string, number>> };
 }
@@ -163,7 +163,7 @@ export interface TaskContainer extends Container {
 
 export interface TaskFailures {
   readonly charged: number;
-  /** Number of failures that are not charged, because the cluster or another task's failure caused them. */
+  /** How many failures are not charged, because they were caused by the cluster or by another task's failure. */
   readonly free: number;
   /** Number of consecutive failures that occurred before a program started. */
   readonly unstarted: number;
@@ -177,7 +177,7 @@ export interface TaskFailures {
 
 export interface Wait {
   readonly since: number;
-  /** Number of times that the task was not ready within the gang timeout. Counted only for tasks that restart without the gang. */
+  /** How many times the task was not ready within the gang timeout. Counted only for tasks that restart without the gang. */
   readonly rounds: number;
   readonly notBefore: number;
   readonly asked: boolean;
@@ -255,7 +255,7 @@ export const LIMITS = {
    */
   arrivingMs: 20_000,
   moreMs: 3_000,
-  /** Minimum run time of an elastic generation before it grows. Each growth doubles this time, up to `longestGrowMs`. */
+  /** How long an elastic generation must run before it may grow. Each growth doubles this time, up to `longestGrowMs`. */
   growMs: 10_000,
   longestGrowMs: 5 * 60_000,
   /**
@@ -317,7 +317,7 @@ export function hasEnded(task: Task): boolean {
   return task.state === 'succeeded' || task.state === 'stopped';
 }
 
-/** Returns true if the executor is attached and idle, and its port is valid for a program of `generation`. */
+/** Returns true if the executor is attached and idle, and its port is valid for a program in `generation`. */
 export function isReady(task: Task, generation: Generation): boolean {
   const executor = task.executor;
   return (

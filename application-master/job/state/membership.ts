@@ -3,8 +3,8 @@ import { backoffMs } from '../../../platform/backoff.ts';
 import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
 
-// The members of a generation are the ranked tasks and the parameter servers. An elastic role contributes all of its available tasks, but
-// at least its minimum number.
+// A generation's members are the ranked tasks and the parameter servers. An elastic role contributes all of its available tasks, but at
+// least its minimum number.
 
 export function inGang({ role }: { readonly role: Role }): boolean {
   return role.ranked || role.servesParameters;
@@ -87,7 +87,7 @@ export function awaitedTasks(state: JobState): Task[] {
   });
 }
 
-/** Returns true if the job can continue without this task because enough other tasks of its elastic role remain. */
+/** Returns true if the job can continue without this task because its elastic role still has enough other tasks. */
 export function isExpendable(state: JobState, task: Task): boolean {
   if (!isElastic(task.role) || isChief(task)) {
     return false;

@@ -9,7 +9,7 @@ export type RunningContainer = { readonly containerId: string } | { readonly mis
 /** Maximum number of tasks that the message to the user lists. */
 const MOST_SHOWN = 20;
 
-/** @param tasks null while the state of an earlier attempt is being read */
+/** @param tasks null while an earlier attempt's state is being read */
 export function runningContainer(tasks: readonly Task[] | null, role: string, index: number): RunningContainer {
   if (tasks === null) {
     return { missing: 'state', why: 'The job is being restored.' };

@@ -39,7 +39,7 @@ const endingSchema = z.object({
 
 const schema = z.object({
   version: z.literal(1),
-  /** Increases with each snapshot of an attempt. The snapshot with the highest revision is valid. */
+  /** Increases with each snapshot that an attempt stores. The snapshot with the highest revision is valid. */
   revision: count.transform(asRevision),
   /** Newest generation that may start once this snapshot is durable. */
   generation,

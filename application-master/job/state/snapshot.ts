@@ -8,7 +8,7 @@ export function snapshotOf(state: JobState): Snapshot {
   return {
     version: 1,
     revision: state.revisions.newest,
-    // The selected members of the next generation may start as soon as this snapshot is durable.
+    // The members that have been selected for the next generation may start as soon as this snapshot is durable.
     generation: state.gang?.phase === 'forming' && state.gang.claimRevision !== null ? next(state.generation) : state.generation,
     startedAt: state.startedAt,
     tasks: state.tasks.map((task) => ({

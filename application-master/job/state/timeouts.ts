@@ -49,8 +49,8 @@ export function outlivesMs(frozen: Pick<FrozenJob, 'job' | 'cluster'>, roleName:
 }
 
 /**
- * Returns how long after a failure the failures of other members count as its consequences, in ms. The job also waits this long after a
- * lost-peer report, because a silent peer is detected only after `silenceMs`.
+ * Returns how long, in ms, failures that follow a failure count as its consequences. The job also waits this long after a lost-peer report,
+ * because a silent peer is detected only after `silenceMs`.
  */
 export function graceMs(job: Job): number {
   return silenceMs(job) + heartbeatIntervalMs(job);
