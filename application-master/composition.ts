@@ -112,7 +112,9 @@ export function compose(settings: MasterSettings, log: Logger) {
   return { settings, log, job, ...records, view, token, site, tls, services, executors, sessions, gatekeeper, tokens };
 }
 
-/** Creates the gRPC servers for executors and for the job user's sessions. The session server is null if the job permits no sessions. */
+/**
+ * Creates the gRPC servers for executors and for the job user's sessions. The session server is null if the job does not permit sessions.
+ */
 function createServers({ frozen, attempt, secrets }: MasterSettings, job: JobShell, services: Services, log: Logger) {
   const isRanked = (name: string): boolean => frozen.job.roles.some((role) => role.name === name && role.ranked);
   const relay = new SessionRelay({

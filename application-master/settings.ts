@@ -21,7 +21,7 @@ export interface MasterSettings {
   readonly frozen: FrozenJob;
   readonly frozenText: string;
   readonly attempt: number;
-  /** Host name under which other hosts can reach this machine. */
+  /** Host name that other hosts use to reach this machine. */
   readonly host: string;
   readonly node: OwnNode;
   readonly credentials: Credentials;

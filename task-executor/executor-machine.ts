@@ -16,7 +16,7 @@ export interface ExecutorState {
   readonly lastContact: number;
   readonly lastTick: number;
   readonly leaseMs: number;
-  /** Generation to which the program belongs or, if no program has started, the bound port. 0 before the first generation. */
+  /** Generation that the program belongs to or, if no program has started, for which the port was bound. 0 before the first generation. */
   readonly generation: number;
   /** Port number, or 0 while no port is bound. */
   readonly port: number;

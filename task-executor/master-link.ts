@@ -70,7 +70,7 @@ interface Connection {
   readonly hello: Hello;
   welcomed: boolean;
   over: boolean;
-  /** Requests and sessions that end with the connection. */
+  /** Requests and sessions that end when the connection ends. */
   readonly calls: Set<{ cancel(): void }>;
   readonly deadline: NodeJS.Timeout;
 }
@@ -177,7 +177,7 @@ export class MasterLink {
     });
   }
 
-  /** Opens a stream for a session when the ApplicationMaster has ordered this. Returns null if no link is open. */
+  /** Opens a stream for a session that the ApplicationMaster has ordered the executor to join. Returns null if no link is open. */
   join(id: string): SessionStream | null {
     const connection = this.#connection;
     if (connection === null || !connection.welcomed) {

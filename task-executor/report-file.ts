@@ -162,7 +162,7 @@ export class ReportFile {
     this.#progress = progress;
   }
 
-  /** @param atEnd true if the file is complete, so that the last line needs no line feed */
+  /** @param atEnd true if the file is complete, so that the last line does not have to end with a line feed */
   read(atEnd = false): void {
     let chunk = this.#next();
     while (chunk.length > 0) {

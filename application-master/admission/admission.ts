@@ -127,8 +127,8 @@ export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, s
 }
 
 function checkLimitsAgain(frozen: FrozenJob, view: ClusterView): AdmissionDecision {
-  // After the ResourceManager has restarted, the application report lists running containers earlier than the responses to the
-  // ApplicationMaster do.
+  // After the ResourceManager has restarted, running containers appear in the application report before they appear in the responses to the
+  // ApplicationMaster.
   const { own } = view;
   if (own !== null && holdsTasks(own) && tagsMatch(own, frozen.job)) {
     return { type: 'admitted' };
@@ -175,7 +175,7 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
     : { type: 'refused', reason: `Too little of the quota is left: ${reason}. Submit the job again when other jobs have ended.` };
 }
 
-/** Returns a sentence if YARN and job.json name different users or applications, or null if they match. */
+/** If YARN and job.json name different users or applications, returns a sentence that says so. Otherwise returns null. */
 function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterView): string | null {
   if (frozen.user !== user) {
     return `job.json belongs to user ${frozen.user}, but YARN runs the application for ${user}.`;
@@ -186,8 +186,8 @@ function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterVie
 }
 
 /**
- * Returns the required queue if the job runs in another queue. Uses the queue that the ResourceManager reports, because users can edit
- * job.json.
+ * If the job is running in a queue other than the required one, returns the required queue. Uses the queue that the ResourceManager
+ * reports, because users can edit job.json.
  */
 function otherQueue({ queue, site }: ClusterView): FinalValue[] {
   const is = site.final.queue;

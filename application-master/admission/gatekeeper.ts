@@ -84,11 +84,11 @@ export class Gatekeeper {
   }
 
   /**
-   * Checks the cluster repeatedly until the job is admitted or refused. Also waits while the cluster does not respond.
+   * Checks the cluster repeatedly until the job is admitted or refused. Keeps waiting if the cluster does not respond.
    * @param checkJob see `admissionPolicy`
    * @param queue the job's queue, as the ResourceManager reports it
    * @param onWaiting called when the reason for waiting changes
-   * @returns null if the gatekeeper is closed before a decision
+   * @returns null if the gatekeeper is closed before it has decided
    */
   async decide(
     checkJob: typeof checkLimits,
@@ -196,8 +196,8 @@ export class Gatekeeper {
   }
 
   /**
-   * Connects to the cluster, if possible with the NodeManager's configuration. The user may have edited the job's own configuration to use
-   * another site file.
+   * Connects to the cluster. Uses the NodeManager's configuration if possible, because the user may have edited the job's own configuration
+   * so that it refers to another site file.
    */
   async #open(): Promise<Sources> {
     const { frozen, configuration: own, host, token, node, log } = this.#options;

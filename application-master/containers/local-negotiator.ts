@@ -32,7 +32,7 @@ const KILLED = 137;
 /** Name of the only node. The name contains no port, because a local job has no NodeManager. */
 const NODE = 'localhost';
 /**
- * File that exists in a container's folder while the container's process is running. A later attempt finds the process through this file.
+ * File that exists in a container's folder while the container's process is running. A later attempt uses this file to find the process.
  */
 const RECORD = 'container.json';
 
@@ -60,8 +60,8 @@ export interface LocalNegotiatorOptions {
 }
 
 /**
- * Runs containers as processes on this machine, with the same folders and signals as a NodeManager. As on YARN, containers keep running
- * when an attempt fails, and the next attempt takes them over.
+ * Runs containers as processes on this machine, with the same folders and signals that a NodeManager would use. As on YARN, containers keep
+ * running when an attempt fails, and the next attempt takes them over.
  */
 export class LocalNegotiator implements Negotiator {
   readonly #options: LocalNegotiatorOptions;

@@ -257,7 +257,7 @@ export function endRound(transition: Transition): void {
   }
   const generation = next(transition.state.generation);
   const missing = missingTasks(transition.state);
-  // The gang is complete and waits only for storage, so the timeout does not apply.
+  // The gang is complete and is waiting only for storage, so the timeout does not apply.
   if (missing.length === 0) {
     transition.patchGang({ since: transition.now });
     return;

@@ -231,8 +231,8 @@ function goWithout(transition: Transition, role: Role, sentence: string): void {
 }
 
 /**
- * Fails the job if the ResourceManager refuses a request before any container has run, because such a request is invalid. Later refusals
- * may be temporary, for example because a node is unavailable, so the job waits until the gang timeout.
+ * Handles a request that the ResourceManager has refused. If no container has run yet, the request is invalid, so the job fails. Later
+ * refusals may be temporary, for example because a node is unavailable, so the job waits until the gang timeout expires.
  */
 function askRefused(transition: Transition, name: string, message: string): void {
   const { requests } = transition.state;

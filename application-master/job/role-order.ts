@@ -7,16 +7,16 @@ import { hasEnded, isOver, type JobState, jobOf, nameOf, type Task } from './sta
 import { inGang, isElastic, isGivenUp, isMember } from './state/membership.ts';
 import type { Transition } from './state/transition.ts';
 
-// The options `after` and `endAfter` order roles in time. With `after`, a role requests no containers until the named roles have reached a
-// state. `endAfter` limits how long a role's tasks may run after the named roles have ended.
+// The `after` and `endAfter` options determine when roles start and end. With `after`, a role does not request containers until the named
+// roles have reached a certain state. `endAfter` limits how long a role's tasks may run after the named roles have ended.
 
-/** Lets each role that has had a container continue without waiting, because the role met its conditions in an earlier attempt. */
+/** Lets each role that has had a container stop waiting, because the role met its conditions in an earlier attempt. */
 export function withoutStarted(tasks: readonly Task[]): Task[] {
   const hasStarted = (task: Task) => tasks.some((each) => each.attempts > 0 && (each.role === task.role || (inGang(each) && inGang(task))));
   return tasks.map((task) => (task.wait.held && hasStarted(task) ? { ...task, wait: { ...task.wait, held: false } } : task));
 }
 
-/** Lets each role continue whose conditions are met. Fails the job if a role is waiting for tasks that have failed permanently. */
+/** Lets each role whose conditions are met stop waiting. Fails the job if a role is waiting for tasks that have failed permanently. */
 export function releaseRoles(transition: Transition): void {
   const { state } = transition;
   // Until this attempt has registered, it is unknown which containers of an earlier attempt are running.

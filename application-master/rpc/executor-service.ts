@@ -278,7 +278,7 @@ export class ExecutorService {
   }
 }
 
-/** Returns the secret with which a container proves its identity. Only the ApplicationMaster and this container know the secret. */
+/** Returns the secret that a container uses to prove its identity. Only the ApplicationMaster and this container know the secret. */
 export function containerProof(jobSecret: Secret, containerId: string): Buffer {
   return createHmac('sha256', jobSecret.reveal()).update(`container|${containerId}`).digest();
 }

@@ -87,7 +87,7 @@ export class FeedQueue {
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // A producer that has sent its last chunk reports this again after each connection. Without this report, another process may be using
+    // A producer that has sent its last chunk reports this again each time it connects. Without this report, another process may be using
     // the ID.
     producer.last = null;
     return producer.received + 1;

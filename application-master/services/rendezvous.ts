@@ -7,7 +7,7 @@ import { LARGEST_RENDEZVOUS_KEY, LARGEST_RENDEZVOUS_VALUE } from '../../training
 const LARGEST_TOTAL = 64 * 1024 * 1024;
 /** Estimated memory overhead of an entry in bytes, in addition to its key and value. */
 const ENTRY_BYTES = 200;
-/** Maximum time in ms to hold a request for a missing key. */
+/** Maximum time in ms to delay the response to a request for a missing key. */
 const HOLD_MS = 2_000;
 
 export interface RendezvousCall {

@@ -18,7 +18,7 @@ import { Feeds, type StoredFeeds } from './feeds.ts';
 import type { ProducerEvents } from './producer-link.ts';
 import { Rendezvous } from './rendezvous.ts';
 
-/** Maximum time in ms to hold a request. After this time, the client repeats the request. */
+/** Maximum time in ms to delay the response to a request. After this time, the client repeats the request. */
 const HOLD_MS = 10_000;
 /** Interval in ms at which to check whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
@@ -230,7 +230,7 @@ export class Services {
       this.#dispatcher = Dispatcher.restore(splits);
       this.#feeds.restore(feeds);
     } catch (error) {
-      // Readers receive the response SPLITS_FORGOTTEN and report their splits again.
+      // Readers receive a SPLITS_FORGOTTEN response and report their splits again.
       this.#options.log.error({ error: messageOf(error) }, 'could not read the data assignments of an earlier attempt');
     }
     // The previous attempt may not have sent all stored assignments. Store them for this attempt too before it responds to any request.

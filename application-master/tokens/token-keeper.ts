@@ -45,7 +45,7 @@ export class TokenKeeper {
   #lifetime: TokenLifetime | null;
   /** Time at which the tokens are next replaced. Infinite without a keytab. */
   #replaceAt: number;
-  /** Reason why the tokens could not be replaced the last time, or null if they were. */
+  /** Reason why the last attempt to replace the tokens failed, or null if it succeeded. */
   #failure: string | null = null;
   #isAnnounced = false;
   #firstAttempt: () => void = () => {};

@@ -9,7 +9,7 @@ import { tensorflowEnvironment } from './tensorflow.ts';
 
 /** Environment variables that a framework's processes use to find the processes in other tasks. */
 export interface FrameworkEnvironment {
-  /** Variables that the job's own variables can override. */
+  /** Default variables, which the job's own variables override. */
   readonly defaults: Readonly<Record<string, string>>;
   /** The variables for each of the task's processes. */
   readonly processes: readonly Readonly<Record<string, string>>[];
@@ -28,7 +28,7 @@ export function frameworkEnvironment(framework: Framework, place: GangPlace, net
     case 'horovod':
       return { defaults: horovodDefaults(network), processes: horovodProcesses(place, network) };
     case 'mpi':
-      // mpirun itself sets variables for its processes.
+      // mpirun itself sets the variables for its processes.
       return { defaults: {}, processes: [{ TONY_FRAMEWORK: 'mpi' }] };
     case 'tfjs':
     case 'none':

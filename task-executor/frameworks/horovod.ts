@@ -2,7 +2,7 @@ import { type GangPlace, ownMember, type RankedMember, rankedMembers } from './g
 
 /** Addresses that a task's processes use to find the processes in other tasks. */
 export interface HorovodNetwork {
-  /** Port on 127.0.0.1 at which the executor relays requests to the rendezvous store. */
+  /** Port on 127.0.0.1 on which the executor relays requests to the rendezvous store. */
   readonly rendezvousPort: number;
   /** The network interface that has this host's address, or null if unknown. */
   readonly interface: string | null;
@@ -28,7 +28,7 @@ export function horovodProcesses(place: GangPlace, { rendezvousPort }: HorovodNe
   const before = ranked.slice(0, ranked.indexOf(self));
   const first = processesIn(before);
   return Array.from({ length: self.processes }, (_, local) => {
-    // The cross rank numbers the processes that have the same local rank.
+    // The cross rank is the process's position among all processes that have the same local rank.
     const hasLocal = ({ processes }: RankedMember): boolean => processes > local;
     return {
       TONY_FRAMEWORK: 'horovod',

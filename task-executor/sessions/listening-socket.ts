@@ -9,7 +9,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
  * An address consists of 32-bit words in hexadecimal, each in the byte order of the machine. State 0A is LISTEN.
  */
 export interface ListeningSocket {
-  /** Address on which the socket listens, as node:net writes addresses. */
+  /** Address on which the socket listens, in the format that node:net uses. */
   readonly host: string;
   readonly port: number;
   readonly inode: string;
@@ -63,7 +63,7 @@ function readIfThere(file: string): string {
   }
 }
 
-/** Returns the address to connect to, which is the loopback address for a socket that listens on all addresses. */
+/** Returns the address to connect to. For a socket that listens on all addresses, this is the loopback address. */
 function hostOf(hex: string): string {
   const bytes = Buffer.from(hex, 'hex');
   if (LITTLE_ENDIAN) {

@@ -36,10 +36,7 @@ export function isVersionName(name: string): boolean {
   return /^[^./\0][^/\0]*$/.test(name) && Buffer.byteLength(name) <= LONGEST_NAME && !name.endsWith(MARKER);
 }
 
-/**
- * Returns the last number in the name, or null if the name contains none. A number in the extension counts only if there is no other
- * number.
- */
+/** Returns the last number in the name, or null if there is none. A number in the extension counts only if there is no other number. */
 export function stepOf(name: string): number | null {
   const stem = name.slice(0, name.length - path.extname(name).length);
   const digits = /(\d+)\D*$/.exec(stem)?.[1] ?? /(\d+)\D*$/.exec(name)?.[1];

@@ -224,7 +224,7 @@ export class Executor {
     this.alive = false;
     this.#endProgram('SIGKILL', false);
     const { stream } = this;
-    // The last message may be lost with the connection.
+    // The last message may be lost when the connection breaks.
     if (stream !== null && !this.#world.random.chance(0.1)) {
       this.#say({ type: 'left', containerId: this.options.containerId });
       stream.up(() => stream.break());

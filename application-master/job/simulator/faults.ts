@@ -26,7 +26,9 @@ export function allFaults(targets: FaultTargets): Fault[] {
   return [...programFaults(targets), ...containerFaults(targets), ...nodeFaults(targets), ...masterFaults(targets)];
 }
 
-/** Returns how many crashes a fault can cause that are charged to tasks before the job can determine the cause. */
+/**
+ * A fault can make programs crash. Returns the maximum number of these crashes that are charged to tasks before the job knows their cause.
+ */
 function extraChargesOf({ manners, roles }: FaultTargets): number {
   if (manners !== 'crashes') {
     return 0;

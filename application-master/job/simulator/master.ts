@@ -287,7 +287,7 @@ export class Master implements Endpoint {
     stream?.down(() => deliver(stream.executor));
   }
 
-  /** Verifies that a program starts only after a stored snapshot contains its container and generation. */
+  /** Verifies that a program starts only after a snapshot that contains the program's container and generation has been stored. */
   #checkDurable(action: Extract<Action, { type: 'start' }>): void {
     const { durable } = this.#options.storage;
     const saved = durable?.tasks.find((task) => task.containerId === action.containerId);

@@ -72,7 +72,7 @@ export function lastBytes(text: string, limit: number): string {
     return text;
   }
   let from = bytes.length - limit;
-  // Skip UTF-8 continuation bytes (10xxxxxx) to avoid a partial character.
+  // Skip UTF-8 continuation bytes (10xxxxxx) so that the text does not begin with a partial character.
   while (from < bytes.length && ((bytes[from] ?? 0) & 0xc0) === 0x80) {
     from++;
   }

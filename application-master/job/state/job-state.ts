@@ -93,7 +93,7 @@ export interface Registration {
 export interface Ask {
   readonly count: number;
   readonly excludedNodes: readonly string[];
-  /** Time since which this request has been unchanged and has not led to an allocation. */
+  /** Time at which the request last changed, for example because a container was allocated. */
   readonly since: number;
 }
 
@@ -121,7 +121,7 @@ export interface Gang {
    * of that failure.
    */
   readonly incident: { readonly generation: Generation; readonly until: number } | null;
-  /** Reason for the newest generation, as shown in the history. Empty for the first generation. */
+  /** Why the newest generation was formed, as shown in the history. Empty for the first generation. */
   readonly why: string;
   /**
    * Time since which an elastic gang has had enough ready members. The gang waits briefly for more members. Null while there are too few.
@@ -157,7 +157,7 @@ export interface TaskContainer extends Container {
   readonly savedRevision: Revision;
   /** For a task that has ended, the revision that must be stored before the task gives up its container. Otherwise null. */
   readonly leaveRevision: Revision | null;
-  /** Time until which the executor must reattach to this attempt, or null if this attempt does not wait for the executor. */
+  /** Deadline for the executor to reattach to this attempt, or null if this attempt is not waiting for the executor. */
   readonly reattachBy: number | null;
 }
 
@@ -221,7 +221,7 @@ export interface Ending {
   readonly index: number;
   readonly node: string;
   readonly since: number;
-  /** Time until which the program may run, based on the executor's lease. 0 if no program can be running. */
+  /** Latest time at which the program may still be running, based on the executor's lease. 0 if no program can be running. */
   readonly until: number;
   readonly attached: boolean;
   /**

@@ -146,7 +146,7 @@ export function mayGrowSoon(state: JobState): boolean {
   return ready >= 0 && ready % LIMITS.growAskEveryMs < LIMITS.growAskMs && isInFullSwing(state);
 }
 
-/** Returns true if all members are running and no member is about to end. */
+/** Returns true if all members are running and no member is about to finish. */
 export function isInFullSwing(state: JobState): boolean {
   return memberTasks(state).every(
     ({ state: now, executor }) => now === 'running' && executor?.pendingExit === null && executor.lostRank === null && !executor.ending,

@@ -17,7 +17,7 @@ export function heartbeatIntervalMs(job: Job): number {
   return Math.max(job.heartbeat.intervalMs, Math.ceil((tasks * 1000) / BEATS_PER_SECOND));
 }
 
-/** Returns how long an executor may send no heartbeats, in ms, before it counts as lost. */
+/** Returns how long an executor may go without sending heartbeats, in ms, before it counts as lost. */
 export function silenceMs(job: Job): number {
   return heartbeatIntervalMs(job) * job.heartbeat.missed;
 }
@@ -49,8 +49,8 @@ export function outlivesMs(frozen: Pick<FrozenJob, 'job' | 'cluster'>, roleName:
 }
 
 /**
- * Returns how long, in ms, failures that follow a failure count as its consequences. The job also waits this long after a lost-peer report,
- * because a silent peer is detected only after `silenceMs`.
+ * Returns how long after a failure, in ms, failures of other members count as consequences of it. The job also waits this long after a
+ * lost-peer report, because a silent peer is detected only after `silenceMs`.
  */
 export function graceMs(job: Job): number {
   return silenceMs(job) + heartbeatIntervalMs(job);
