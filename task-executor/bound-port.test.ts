@@ -43,7 +43,7 @@ it('a program that did not inherit the socket can listen on the port while anoth
 });
 
 it('returns different ports, even if the host name does not belong to this machine', async () => {
-  // A label of more than 63 characters is invalid, so no name server is queried.
+  // A label that is longer than 63 characters is invalid, so no name server is queried.
   const unknown = 'x'.repeat(64);
   const ports = await Promise.all(['127.0.0.1', '127.0.0.1', unknown, '192.0.2.1'].map(bindFreePort));
   expect(new Set(ports.map(({ port }) => port)).size).toBe(ports.length);

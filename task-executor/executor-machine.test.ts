@@ -183,7 +183,7 @@ describe('the executor', () => {
       fc.constant({ type: 'tick' as const }),
       fc.record({ type: fc.constant('stop' as const), reason: fc.constant(''), atOnce: fc.boolean() }),
     );
-    // One random reaction of the environment per round: complete a bind, start a program, end a killed program, or nothing.
+    // In each round, the environment reacts at random: it completes a bind, starts a program, ends a killed program, or does nothing.
     const world = fc.constantFrom('bind', 'start', 'end', 'none');
     fc.assert(
       fc.property(fc.array(fc.tuple(anyEvent, world), { maxLength: 60 }), (turns) => {

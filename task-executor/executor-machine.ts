@@ -91,8 +91,8 @@ export interface Step {
  */
 const HELD_UP_MS = 5_000;
 /**
- * Maximum time in ms to wait for a killed program to exit, because a process can hang on a disk operation. After this time, the executor
- * exits without reporting that the program has exited.
+ * Maximum time in ms to wait for a killed program to exit. The wait is limited, because a process can hang on a disk operation. After this
+ * time, the executor exits without reporting that the program has exited.
  */
 const LEAVE_MS = 15_000;
 

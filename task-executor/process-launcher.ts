@@ -3,9 +3,8 @@ import { readFileSync } from 'node:fs';
 import { LineWriter } from './line-writer.ts';
 
 /*
- * `process-launcher.mjs FILE` runs the processes of one task. FILE contains a ProcessPlan. The executor runs the launcher as the task's
- * program, so the executor kills all processes when the launcher exits. The launcher ends with the exit code or signal of the first process
- * that fails.
+ * `process-launcher.mjs FILE` runs a task's processes. FILE contains a ProcessPlan. The executor runs the launcher as the task's program,
+ * so the executor kills all processes when the launcher exits. If a process fails, the launcher exits with the same exit code or signal.
  */
 
 /** Contents of the launcher's input file. */

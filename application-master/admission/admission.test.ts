@@ -246,7 +246,7 @@ test('uses the resources that YARN reports for the ApplicationMaster if rounding
 });
 
 test('accepts an ApplicationMaster that YARN rounded up by more than the smallest container', () => {
-  // The Fair Scheduler rounds to its own increments, and the ResourceManager's smallest container may differ from the NodeManagers'
+  // The Fair Scheduler rounds to its own increments, and the ResourceManager's minimum allocation may differ from the NodeManagers'
   // configuration.
   const rounded = application(OWN.id, { user: 'alice', usedByMaster: { 'memory-mb': 2048, vcores: 2 } });
   const total = (gpus: number) => quotas(`users: {alice: {total: {gpus: ${gpus}, memory: 5g}}}`);

@@ -32,7 +32,7 @@ export interface ClusterView {
   readonly queue: string;
   /** The ResourceManager's report on the job's application, or null if there is no report. */
   readonly own: Application | null;
-  /** Smallest container memory size that the cluster allocates, in MiB. YARN rounds memory requests up to multiples of this size. */
+  /** Memory size of the smallest container that the cluster allocates, in MiB. YARN rounds memory requests up to multiples of this size. */
   readonly minimumMemoryMb: number;
   /** All running tony-ts applications, including this one. Empty if the site file does not limit total usage. */
   readonly applications: readonly Application[];

@@ -65,7 +65,7 @@ test('an elastic job starts with its minimum number of workers after a short wai
   expect(scene.of('start')).toEqual([]);
   scene.wait(2_000);
   expect(scene.ordered('start')).toHaveLength(2);
-  // Withdrawn: containers allocated much later would be idle.
+  // The request has been withdrawn, because containers that are allocated much later would be idle.
   expect(scene.wanted('worker')).toBe(0);
   expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', elastic: { role: 'worker', running: 2, least: 2, most: 4 } });
   expect(scene.history).toContain('generation-started 2 ranked tasks (2 of 2..4 workers)');
@@ -209,7 +209,7 @@ test('an elastic job shrinks when a worker has used up its restarts, and fails w
   expect(scene.result).toBeNull();
   expect(scene.task('worker:2').state).toBe('failed');
   expect(running(scene)).toEqual(['worker:0', 'worker:1']);
-  // After the loss of another worker, only tasks without an earlier container remain.
+  // After another worker has been lost, only tasks that have never had a container remain.
   scene.exit(scene.container('worker:1'), 1);
   scene.serve();
   startAll(scene);

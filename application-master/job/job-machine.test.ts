@@ -638,7 +638,7 @@ describe('programs that lose a peer', () => {
     scene.silent.add('c2');
     scene.wait(10_500);
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1]);
-    // The executor is intact: the next generation continues in the same container.
+    // The executor is still running, so the next generation continues in the same container.
     scene.serve();
     expect(scene.task('worker:0')).toMatchObject({ attempts: 1, state: 'running' });
   });

@@ -18,7 +18,7 @@ test('all ranked tasks store a checkpoint when the cluster announces the preempt
     [job.container('worker:1'), 1],
   ]);
   expect(job.history.filter((line) => line.startsWith('preemption-announced'))).toHaveLength(1);
-  // An announcement is not a failure, because the cluster may withdraw it.
+  // A preemption request is not a failure, because the cluster may withdraw the request.
   expect(job.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
 });
 

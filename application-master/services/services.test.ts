@@ -57,7 +57,7 @@ class MemoryStorage {
   }
 
   async #pass(): Promise<void> {
-    // Most delays are short. A few are so long that other requests complete in between.
+    // Most delays are short. A few are so long that other requests complete in the meantime.
     for (let turns = Math.floor(this.#random() ** 4 * 30); turns > 0; turns--) {
       await turn();
     }

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Prints facts about a node, as `tony-probe NAME=VALUE`, for `tony-ts doctor --probe`. It uses only bash and core utilities, because it must
+# Prints facts about a node, as `tony-probe NAME=VALUE`, for `tony-ts doctor --probe`. Uses only bash and core utilities, because it must
 # also run on nodes on which the shipped Node.js does not start. On these nodes, it writes the facts to stderr and fails, and YARN copies
-# them into its diagnostics (at most 4096 bytes). On all other nodes, probe-node.mjs sends the facts.
+# the facts into its diagnostics (at most 4096 bytes). On all other nodes, probe-node.mjs sends the facts.
 export LC_ALL=C
 node=runtime/bin/node
 

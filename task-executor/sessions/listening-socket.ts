@@ -3,10 +3,10 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 /*
  * A line of /proc/net/tcp and /proc/net/tcp6 describes a socket; see proc_net_tcp(5):
  *
- *   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ...
- *    0: 0100007F:22B8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 81730 ...
+ * sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ...
+ * 0: 0100007F:22B8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 81730 ...
  *
- * An address consists of 32-bit words in hexadecimal, each in the byte order of the machine. State 0A is LISTEN.
+ * An address consists of 32-bit words in hexadecimal, each in the machine's byte order. State 0A is LISTEN.
  */
 export interface ListeningSocket {
   /** Address on which the socket listens, in the format that node:net uses. */

@@ -66,7 +66,7 @@ test('stores complete versions while the program runs, and the next generation s
   await write(1, 'model-7.pt.done', '');
   await write(1, 'step-8/weights', 'half');
   await first?.finish(5_000);
-  // Of several complete versions, only the newest one must be stored.
+  // If there are several complete versions, only the newest one must be stored.
   expect(stored.at(-1)).toBe(7);
   expect(await checkpoints()).toEqual(['step-7']);
 

@@ -5,8 +5,8 @@ import { ifMissing } from '../../platform/files/if-missing.ts';
 import { listFiles } from '../../storage/copy-files.ts';
 
 /*
- * Reads a program's folder `checkpoint.sync`. Each version of the program's state is a file or a folder NAME. The program creates the
- * marker NAME.done after it has written the version, and does not change the version afterwards.
+ * Reads a program's `checkpoint.sync` folder. Each version of the program's state is a file or folder. After the program has written a
+ * version called NAME, it creates a marker file called NAME.done, and no longer changes the version.
  */
 
 const MARKER = '.done';

@@ -49,7 +49,7 @@ export function failuresInARow(state: JobState, task: Task): number {
   return state.now - task.wait.since >= LIMITS.tensorBoardSteadyMs ? 1 : task.failures.inARow + 1;
 }
 
-/** Returns the pause in ms before the next restart. The pause doubles up to a maximum. There is no limit on the number of restarts. */
+/** Returns the pause in ms before the next restart. The pause doubles up to a maximum. The number of restarts is unlimited. */
 export function tensorBoardPause(count: number): number {
   return backoffMs(count, { firstMs: 1_000, mostMs: LIMITS.tensorBoardPauseMs });
 }
