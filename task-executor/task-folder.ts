@@ -170,7 +170,7 @@ function softwareEnvironment(
 }
 
 /**
- * Copies the Python package `tony` into the container, and returns the variable that Python uses to find the package. Python writes
+ * Copies the `tony` Python package into the container, and returns the variable that Python uses to find the package. Python writes
  * compiled files into the package's folder, so this folder must not be in the NodeManager's cache.
  */
 async function pythonEnvironment(

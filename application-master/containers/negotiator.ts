@@ -42,8 +42,8 @@ export interface NegotiatorListener {
   launchFailed(containerId: string, message: string): void;
   ended(containerId: string, end: ContainerEnd, exitStatus: number, diagnostics: string): void;
   /**
-   * The cluster will soon preempt these containers for another application, unless it withdraws the preemption request. Each container is
-   * reported only once.
+   * The cluster will soon preempt these containers for another application, unless the cluster withdraws its preemption request. Each
+   * container is reported only once.
    */
   preempting(containerIds: readonly string[]): void;
   cluster(nodes: number, headroom: Readonly<Record<string, number>>): void;

@@ -235,8 +235,8 @@ export class YarnNegotiator implements Negotiator {
   }
 
   /**
-   * Returns the request priority for a role. Each role has its own priority, which shows the role for which a container was allocated. YARN
-   * serves earlier roles first.
+   * Returns the request priority for a role. Each role has its own priority, so a container's priority shows for which role the container
+   * was allocated. YARN serves earlier roles first.
    */
   #priorityOf(role: string): number {
     return this.#options.frozen.job.roles.findIndex((candidate) => candidate.name === role) + 1;

@@ -103,7 +103,9 @@ export function forget(transition: Transition, containerId: string, end: Contain
   }
 }
 
-/** Records the loss of a container's node only once, even though the ResourceManager reports each container on that node. */
+/**
+ * Records that a container's node has been lost. Does so only once, even though the ResourceManager reports each container on that node.
+ */
 export function noteLostNode(transition: Transition, containerId: string): void {
   const { byContainer, ending, cluster, tasks } = transition.state;
   const node = tasks[byContainer.get(containerId) ?? -1]?.container?.node ?? ending.get(containerId)?.node ?? '';

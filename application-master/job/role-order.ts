@@ -64,9 +64,9 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
 }
 
 /**
- * Returns true until the ResourceManager has reported that all of a role's containers have ended. For a ranked role, this means all
- * containers of the gang. The next role must not get containers earlier, because quotas count only the maximum number of containers that
- * the job has at any one time (conf/role-stages.ts).
+ * Returns true until the ResourceManager has reported that all of a role's containers have ended. For a ranked role, this means all of the
+ * gang's containers. The next role must not get containers earlier, because quotas count only the maximum number of containers that the job
+ * has at any one time (conf/role-stages.ts).
  */
 function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
   const isRanked = tasks.some(({ role }) => role.name === name && role.ranked);

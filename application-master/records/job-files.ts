@@ -16,7 +16,7 @@ import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 const EVENTS_PAUSE_MS = 1000;
 /** Delay in ms before usage samples are written. */
 const SAMPLES_PAUSE_MS = 30_000;
-/** If there are more than `MAXIMUM_EVENTS` events, the first ones are kept, because they show how the job started. */
+/** How many of the first events are always kept, because they show how the job started. */
 const FIRST_EVENTS = 5_000;
 const MAXIMUM_EVENTS = 25_000;
 

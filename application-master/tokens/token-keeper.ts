@@ -43,7 +43,7 @@ export class TokenKeeper {
   #credentials: Credentials;
   readonly #submitted: TokenLifetime | null;
   #lifetime: TokenLifetime | null;
-  /** Time at which the tokens are next replaced. Infinite without a keytab. */
+  /** Time at which the tokens will next be replaced. Infinite without a keytab. */
   #replaceAt: number;
   /** Reason why the last attempt to replace the tokens failed, or null if it succeeded. */
   #failure: string | null = null;

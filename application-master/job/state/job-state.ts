@@ -163,7 +163,7 @@ export interface TaskContainer extends Container {
 
 export interface TaskFailures {
   readonly charged: number;
-  /** How many failures are not charged, because they were caused by the cluster or by another task's failure. */
+  /** Number of failures that are not charged, because the cluster or another task caused them. */
   readonly free: number;
   /** Number of consecutive failures that occurred before a program started. */
   readonly unstarted: number;

@@ -49,8 +49,8 @@ export function outlivesMs(frozen: Pick<FrozenJob, 'job' | 'cluster'>, roleName:
 }
 
 /**
- * Returns how long after a failure, in ms, failures of other members count as consequences of it. The job also waits this long after a
- * lost-peer report, because a silent peer is detected only after `silenceMs`.
+ * Returns how long after a failure, in ms, further failures count as consequences of it. The job also waits this long after a lost-peer
+ * report, because a silent peer is detected only after `silenceMs`.
  */
 export function graceMs(job: Job): number {
   return silenceMs(job) + heartbeatIntervalMs(job);
