@@ -4,7 +4,8 @@ import { LineWriter } from './line-writer.ts';
 
 /*
  * `process-launcher.mjs FILE` runs a task's processes. FILE contains a ProcessPlan. The executor runs the launcher as the task's program,
- * so the executor kills all processes when the launcher exits. If a process fails, the launcher exits with the same exit code or signal.
+ * so the executor kills all processes when the launcher exits. If processes fail, the launcher exits with the exit code or signal of the
+ * first one that failed.
  */
 
 /** Contents of the launcher's input file. */

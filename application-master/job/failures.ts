@@ -77,7 +77,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   }
   const tasks = memberTasks(state);
   const workers = tasks.filter(({ rank }) => rank !== null).length;
-  // The ranks of parameter servers follow those of the workers.
+  // In reports, the parameter servers have the numbers that follow the workers' ranks.
   const number = (task: Task) => task.rank ?? workers + task.index;
   const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
   const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));

@@ -68,7 +68,7 @@ test('the failure of a parameter server restarts all tasks from the checkpoint',
 
 test('the loss of a parameter server is charged to the server and not to the workers that report it', () => {
   const scene = JobScenario.running(job());
-  // The servers' numbers follow the workers' ranks, so 3 is ps:1.
+  // In reports, the servers have the numbers that follow the workers' ranks, so 3 is ps:1.
   scene.lostPeer(scene.container('worker:0'), 3);
   scene.lostPeer(scene.container('worker:1'), 3);
   scene.wait(12_000);
