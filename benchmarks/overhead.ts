@@ -34,7 +34,7 @@ interface Program {
 }
 
 const PROGRAMS: Readonly<Record<string, Program>> = {
-  ddp: { framework: 'pytorch', command: '/usr/bin/python3 ddp.py 100000000', words: 'ddp.py 1' },
+  ddp: { framework: 'pytorch', command: '/usr/bin/python3 ddp.py /dev/null', words: 'ddp.py /dev/null' },
   sleep: { framework: 'none', command: 'sleep 86400', words: 'sleep 86400' },
 };
 

@@ -99,7 +99,7 @@ test('followJob yields each change of a job once, until the job ends, and return
 });
 
 test('a job is observed less often while no task changes its state', () => {
-  expect([0, 10_000, 30_000, 3_600_000].map(intervalAfter)).toEqual([250, 250, 600, 1000]);
+  expect([0, 10_000, 30_000, 3_600_000].map(intervalAfter)).toEqual([250, 500, 1000, 1000]);
 });
 
 test('the report takes the state from YARN when YARN and the ApplicationMaster disagree', async () => {

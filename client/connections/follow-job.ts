@@ -43,7 +43,7 @@ const SHORTEST_INTERVAL_MS = 250;
 /** Equal to the executors' default heartbeat interval. */
 const LONGEST_INTERVAL_MS = 1_000;
 /** Interval between observations, as a fraction of the time since the last change. */
-const INTERVAL_SHARE = 0.02;
+const INTERVAL_SHARE = 0.05;
 
 const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, maxWaitMs: true, signal: true };
 
