@@ -25,7 +25,7 @@ test('run rejects arguments that JSON cannot represent or that are too large', a
   for (const [values, message] of [
     [[new Map()], 'args[0] is a Map'],
     [[1, { a: [Number.NaN] }], 'args[1].a[0] is NaN'],
-    [['x'.repeat(16 * 1024 * 1024)], 'args[0] has 16777218 bytes'],
+    [['x'.repeat(16 * 1024 * 1024)], 'args[0] is 16777218 bytes long'],
   ] as const) {
     await expect(run({ slots: 1, local: true }, fn, ...values)).rejects.toMatchObject({
       code: 'FUNCTION_INVALID',
