@@ -8,10 +8,7 @@ const SYSTEM_BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/cert
 const ADDITIONAL = 'cluster-authorities.pem';
 /** Contains all authorities, for programs that replace their own authorities with this file. */
 const ALL = 'all-authorities.pem';
-/**
- * Environment variables in which OpenSSL, the Python packages requests and botocore, and curl look for the name of the file that contains
- * all authorities.
- */
+/** Environment variables that tell OpenSSL, curl, and the Python packages requests and botocore which file contains all authorities. */
 const REPLACING = ['SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'];
 
 /**

@@ -86,8 +86,8 @@ export interface Step {
 }
 
 /**
- * If the gap between two ticks exceeds this value, in ms, this process counts as having been suspended. The ApplicationMaster may have
- * declared the executor lost in the meantime.
+ * If the gap between two ticks exceeds this value, in ms, this process counts as having been suspended. In that case, the ApplicationMaster
+ * may have declared the executor lost in the meantime.
  */
 const HELD_UP_MS = 5_000;
 /**
@@ -224,7 +224,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   if (lives(state.program)) {
     return { state: next, actions: [{ type: 'kill', gently: false }] };
   }
-  // A port is already being bound. When the `bound` event arrives, a port for the newest generation is bound.
+  // A port is already being bound for an older generation. When it is bound, `bound` orders another port for the newest generation.
   if (state.preparing !== null) {
     return only(next);
   }
@@ -275,7 +275,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
   if (state.leaving !== null) {
     return { state: ended, actions: [{ type: 'say-exited', exit }, { type: 'say-left' }, left(state.leaving)] };
   }
-  // The program was killed for the next generation, so its exit is not reported.
+  // The program was killed to make way for the next generation, so its exit is not reported.
   if (state.preparing !== null) {
     return { state: { ...ended, program: null, port: 0 }, actions: [{ type: 'bind', generation: state.preparing }] };
   }
@@ -284,7 +284,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
 
 function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): Step {
   if (state.leaving !== null) {
-    // The program is already ending. Another order, if it does not allow a grace period, kills the program immediately.
+    // The program has already been told to exit. If this order does not allow a grace period, kill the program immediately.
     return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
   }
   const leaving = { since: now, exitCode, reason };
@@ -305,7 +305,8 @@ function left({ exitCode, reason }: Leaving): ExecutorAction {
 
 function tick(state: ExecutorState, now: number): Step {
   const heldUp = now - state.lastTick > HELD_UP_MS;
-  // After a suspension, the link may be broken even though it is still marked as open. The next tick shows whether the link works.
+  // After a suspension, the link may be broken even though it is still marked as open. Wait for the next tick, which shows whether it
+  // works.
   const next = { ...state, lastTick: now, lastContact: state.link === 'open' && !heldUp ? now : state.lastContact };
   if (next.leaving !== null) {
     return now - next.leaving.since > LEAVE_MS ? { state: next, actions: [left(next.leaving)] } : only(next);

@@ -264,10 +264,7 @@ export class Executor {
     }
   }
 
-  /**
-   * Sends the program's last report first and then reports its exit, because the ApplicationMaster needs the last report to interpret the
-   * exit.
-   */
+  /** Sends the program's last report before reporting its exit, because the ApplicationMaster needs that report to interpret the exit. */
   #sayExited(exit: Exited): void {
     this.#heartbeat();
     this.#link.send({ exited: exit });

@@ -141,7 +141,7 @@ async function commandFor(
   const setup = activation === null || activation.setup === '' ? '' : `${activation.setup}\n`;
   const command = `${setup}${request.command}`;
   if (frozen.job.framework === 'mpi' && runsMpi(place)) {
-    // Processes that mpirun starts inherit the agents' environment.
+    // Processes started by mpirun inherit the agents' environment.
     return `${setup}${await prepareMpi(folder, place, request.command)}`;
   }
   if (processes.length === 1) {

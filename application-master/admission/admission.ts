@@ -93,8 +93,8 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
 /**
  * Returns the reason why a running job must end, or null if it may continue. Checks the limits only if the user has moved the job to
  * another queue, or if the resources in job.json differ from the application's tags.
- * @param queue the queue in which this attempt admitted the job. Null if this attempt took over running containers, which prove that an
- * earlier attempt admitted the job in the queue to which it was submitted.
+ * @param queue the queue in which this attempt admitted the job. Null if this attempt took over running containers, because these prove
+ * that an earlier attempt admitted the job in the queue to which it was submitted.
  */
 export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: string | null): string | null {
   const { job } = frozen;
@@ -117,7 +117,8 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
 /**
  * Returns the function that decides whether the job may start, or null if running containers prove that an earlier attempt admitted the
  * job. The saved state does not prove this, because the user can edit the file that contains it. If the saved state says that the job has
- * run before, a job that exceeds the limits waits instead of failing, because a limit that the admin sets later must not end a job.
+ * run before but it now exceeds the limits, the job waits instead of failing, because a limit that the admin has set since then must not
+ * end it.
  */
 export function admissionPolicy(snapshot: Pick<Snapshot, 'generation'> | null, survivors: number): typeof checkLimits | null {
   if (survivors > 0) {
@@ -186,8 +187,8 @@ function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterVie
 }
 
 /**
- * If the job is running in a queue other than the required one, returns the required queue. Uses the queue that the ResourceManager
- * reports, because users can edit job.json.
+ * Returns the queue in which the job must run if it is running in a different one. Uses the queue that the ResourceManager reports, because
+ * users can edit job.json.
  */
 function otherQueue({ queue, site }: ClusterView): FinalValue[] {
   const is = site.final.queue;

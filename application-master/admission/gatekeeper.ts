@@ -71,7 +71,7 @@ export class Gatekeeper {
   readonly #closing = new AbortController();
   #admittedIn: string | null = null;
   /**
-   * The next observation to use, which may still be in progress. The constructor starts the first one, so that it runs while the
+   * The next observation to use, which may still be in progress. The constructor starts the first observation, so that it runs while the
    * ApplicationMaster registers.
    */
   #seen: Promise<Observation> | null;
@@ -107,7 +107,7 @@ export class Gatekeeper {
         }),
       );
       if (decision.type !== 'waits') {
-        // Reuse this observation for the running job's first limits.
+        // Reuse this observation to determine the running job's first limits.
         this.#seen = observing;
         this.#admittedIn = await observing.then((seen) => queueName(viewOf(seen, queue).queue));
         return decision;

@@ -41,7 +41,7 @@ interface ContainerRecord {
   readonly role: string;
   readonly memoryMb: number;
   readonly pid: number;
-  /** Start time in clock ticks since boot. The kernel reuses pids, so only the pid and the start time together identify a process. */
+  /** Start time in clock ticks since boot. Because the kernel reuses pids, only the pid and the start time together identify a process. */
   readonly startTime: string;
 }
 
@@ -195,7 +195,7 @@ export class LocalNegotiator implements Negotiator {
           NM_HOST: this.#options.host,
         },
       });
-      // Add this listener before the first await, so that it is also called if the process exits very soon.
+      // Add this listener before the first await, so that it is called even if the process exits very soon.
       child.once('exit', (code, signal) => this.#exited(container.id, code, signal));
       await once(child, 'spawn');
     } finally {
@@ -313,7 +313,7 @@ export class LocalNegotiator implements Negotiator {
         clearTimeout(killTimer);
       }
     }
-    // Wait for the removals, because this process exits next, and removing a job's files may take a long time.
+    // Wait for the removals, because this process exits right afterwards, and removing a job's files may take a long time.
     await Promise.all(this.#clearing);
   }
 

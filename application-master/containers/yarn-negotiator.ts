@@ -106,7 +106,7 @@ export class YarnNegotiator implements Negotiator {
 
   launch(containerId: string, specification: LaunchSpecification): void {
     void this.#launch(containerId, specification).catch((error: unknown) => {
-      // If only the response was lost, the container may be running. Releasing the container also ends it.
+      // If only the response was lost, the container may be running. Releasing the container ends it in this case too.
       this.release(containerId);
       this.#options.listener.launchFailed(containerId, messageOf(error));
     });
@@ -248,7 +248,8 @@ export class YarnNegotiator implements Negotiator {
 
   /**
    * Returns the hosts that YARN must not use for this application. Returns an empty list if it would otherwise contain all known hosts.
-   * This can happen because several NodeManagers may share a host. The job machine releases containers on excluded nodes.
+   * This can happen because several NodeManagers may share a host. In that case, the job machine releases the containers that YARN
+   * allocates on excluded nodes.
    */
   #avoidedHosts(): ReadonlySet<string> {
     const avoided = new Set([...this.#excludedNodes.values()].flat().map(hostOf));

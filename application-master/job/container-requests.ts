@@ -75,7 +75,7 @@ export function assignContainers(transition: Transition, containers: readonly Co
       wait: { since: restartsAlone(transition.state, task) ? transition.now : task.wait.since, asked: false },
       exit: null,
       startedAt: null,
-      // TensorBoard counts as ready once it has metrics, so discard the previous one's metrics.
+      // TensorBoard counts as ready once its task has metrics, so discard the metrics from the task's previous container.
       ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { progress: { metrics: {} } }),
     });
     transition.assign(container.id, task.slot);
@@ -119,7 +119,7 @@ export function ask(transition: Transition): void {
 }
 
 /**
- * Returns the nodes on which the role's tasks failed too often, with the node that has the most failures first. Never returns all of the
+ * Returns the nodes on which the role's tasks failed too often, sorted by number of failures, highest first. Never returns all of the
  * cluster's nodes.
  */
 export function excludedNodes(state: JobState, role: Role): readonly string[] {

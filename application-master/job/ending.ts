@@ -103,9 +103,7 @@ export function forget(transition: Transition, containerId: string, end: Contain
   }
 }
 
-/**
- * Records that a container's node has been lost. Does so only once, even though the ResourceManager reports each container on that node.
- */
+/** Records that a node has been lost. Records each loss only once, even though the ResourceManager reports every container on the node. */
 export function noteLostNode(transition: Transition, containerId: string): void {
   const { byContainer, ending, cluster, tasks } = transition.state;
   const node = tasks[byContainer.get(containerId) ?? -1]?.container?.node ?? ending.get(containerId)?.node ?? '';
@@ -244,7 +242,7 @@ export function isFree(end: ContainerEnd): boolean {
 export function chaseEnding(transition: Transition): void {
   for (const ending of transition.state.ending.values()) {
     const { containerId, reported, since, until, attached, stopAt } = ending;
-    // The cluster has already reported this container and will not report it again.
+    // The cluster has already reported that this container has ended, and will not report this again.
     if (reported !== 'nothing' && until <= transition.now && !attached) {
       transition.deleteEnding(containerId);
     } else if (transition.now > Math.max(since, until) + LIMITS.forgetMs) {

@@ -40,7 +40,7 @@ export function heardFromExecutor(transition: Transition, event: ExecutorEvent):
       streamLost(transition, event);
       break;
     case 'left':
-      // This message matters only for containers without a task. The cluster reports the exits of all other containers.
+      // This message matters only for containers without a task, because the cluster reports the exits of all other containers.
       noteLeft(transition, event.containerId);
       break;
     default:

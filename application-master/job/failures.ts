@@ -68,8 +68,8 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
 
 /**
  * Returns the member to charge with a failure if members have reported a lost peer and no failure has explained their reports within
- * `graceMs`. Returns null if there are no such reports. Selects the member that is named in the most reports. If several members qualify,
- * prefers one that has not sent a report itself.
+ * `graceMs`. Otherwise, returns null. Selects the member that is named in the most reports. If several members qualify, prefers one that
+ * has not sent a report itself.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {
@@ -77,7 +77,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   }
   const tasks = memberTasks(state);
   const workers = tasks.filter(({ rank }) => rank !== null).length;
-  // In reports, the parameter servers have the numbers that follow the workers' ranks.
+  // Lost-peer reports number the parameter servers after the workers: the first server's number follows the last worker's rank.
   const number = (task: Task) => task.rank ?? workers + task.index;
   const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
   const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));

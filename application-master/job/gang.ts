@@ -229,7 +229,7 @@ export function membersOf(state: JobState): Member[] {
     if (executor !== null) {
       return [{ role: role.name, index, host: executor.host, port: executor.port, rank }];
     }
-    // A worker that is being replaced counts towards the world size, but has no address, because programs do not connect to it.
+    // A worker that is being replaced counts toward the world size. It has no address, because programs do not connect to it.
     return rank !== null && isIndependentlyReplaceable(state.frozen.job, role) ? [{ role: role.name, index, host: '', port: 0, rank }] : [];
   });
   const ranked = known.filter((member) => member.rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));

@@ -9,7 +9,7 @@ import { isOver, type JobState, nameOf, type Task } from './state/job-state.ts';
 import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './state/membership.ts';
 import { mergedMetrics } from './state/snapshot.ts';
 
-/** How long a task must wait, in ms, before the status mentions it. Shorter waits are normal. */
+/** How long a task must wait, in ms, before the status mentions the wait. Shorter waits are normal. */
 const MAX_WAIT_MS = 5_000;
 
 export function statusOf(state: JobState, now: number): JobStatus {

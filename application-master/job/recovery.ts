@@ -99,7 +99,7 @@ function endGeneration(transition: Transition, task: Task, what: string): void {
 
 /**
  * Step 3: ends the running generation. Members with an executor stop their programs and bind new ports. Members without an executor get new
- * containers. Until `incidentUntil`, if another member fails, this counts as a consequence of the first failure.
+ * containers. If another member fails before `incidentUntil`, its failure counts as a consequence of the first one.
  */
 export function newGeneration(transition: Transition, options: { incidentUntil: number | null; why: string }): void {
   const ended = transition.state.generation;

@@ -82,7 +82,7 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
       memoryMb: task.role.resources.memoryMb,
       savedRevision: snapshot.revision,
       leaveRevision: null,
-      // `matchSurvivors` sets the real deadline when this attempt registers, because executors cannot find it before then.
+      // `matchSurvivors` sets the real deadline when this attempt registers, because executors cannot find this attempt before then.
       reattachBy: Number.MAX_SAFE_INTEGER,
     },
   };

@@ -65,8 +65,8 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
 
 /**
  * Returns true until the ResourceManager has reported that all of a role's containers have ended. For a ranked role, this means all of the
- * gang's containers. The next role must not get containers earlier, because quotas count only the maximum number of containers that the job
- * has at any one time (conf/role-stages.ts).
+ * gang's containers. Until then, roles that wait for this role to end must not get containers, because quotas count only the maximum number
+ * of containers that the job has at any one time (conf/role-stages.ts).
  */
 function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
   const isRanked = tasks.some(({ role }) => role.name === name && role.ranked);
@@ -78,8 +78,8 @@ function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
 }
 
 /**
- * Returns the tasks that must reach the state that a condition requires. If a ranked role must succeed, these are all ranked tasks, because
- * if one of them fails, all of them train again.
+ * Returns the tasks that must reach the state that a condition requires. If a ranked role must succeed, returns all ranked tasks, because
+ * they all train again if one of them fails.
  */
 function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
   const own = tasksOf(state, condition.role);
@@ -145,8 +145,8 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
 }
 
 /**
- * Stops the parameter servers once all ranked tasks have ended, even if other tasks, such as an evaluator, are still running. Otherwise, if
- * a server failed, training that has already succeeded would be repeated.
+ * Stops the parameter servers once all ranked tasks have ended, even if other tasks, such as an evaluator, are still running. Otherwise, a
+ * server's failure would repeat training that has already succeeded.
  */
 export function endServers(transition: Transition): void {
   const { tasks, gang } = transition.state;

@@ -113,7 +113,10 @@ export class ProbeLedger {
     return this.#listening().every(({ reached, ended }) => reached !== null || ended);
   }
 
-  /** Returns the nodes to which each container connects. These are the nodes that follow it in a circular list of all nodes. */
+  /**
+   * Returns the nodes to which each container connects: those that follow its own node in a circular list of the nodes with a listening
+   * container.
+   */
   peers(): ReadonlyMap<string, ProbePeers> {
     const all = this.#listening();
     const ring = [...all, ...all];

@@ -1,7 +1,7 @@
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import type { EventPage } from '../../web/job-view.ts';
 
-/** For each attempt, how many of the first entries to keep, and how many of the newest. The first entries show how the job started. */
+/** How many of each attempt's first entries and newest entries to keep. The first entries show how the job started. */
 const FIRST_ENTRIES = 5_000;
 const NEWEST_ENTRIES = 15_000;
 const ENTRIES_A_PAGE = 5_000;

@@ -16,7 +16,7 @@ import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
 const EVENTS_PAUSE_MS = 1000;
 /** Delay in ms before usage samples are written. */
 const SAMPLES_PAUSE_MS = 30_000;
-/** How many of the first events are always kept, because they show how the job started. */
+/** Number of events at the beginning that are always kept, because they show how the job started. */
 const FIRST_EVENTS = 5_000;
 const MAXIMUM_EVENTS = 25_000;
 
@@ -118,8 +118,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes a file that only the job's user may read. Fails if the staging folder does not exist. A client that kills the job removes the
-   * folder, possibly before YARN has stopped this process.
+   * Writes a file that only the job's user may read. Fails if the staging folder does not exist. The folder may be missing because a client
+   * that kills the job removes it, possibly before YARN has stopped this process.
    */
   async #stage(uri: string, content: object): Promise<void> {
     try {
@@ -177,8 +177,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the feed server's address and the producers' token. Writes nothing if a newer attempt has published its address, because
-   * producers must connect to the newer attempt.
+   * Writes the feed server's address and the producers' token. If a newer attempt has published its address, writes nothing, because
+   * producers must connect to that attempt.
    */
   async writeFeedAddress(address: FeedAddress): Promise<void> {
     await this.#retry("could not write the address of the job's feeds; trying again", async () => {
@@ -231,7 +231,7 @@ export class JobFiles {
     this.#eventsFile.touch();
   }
 
-  /** Schedules writing the usage samples. Calls `samples` when the write starts. */
+  /** Schedules a write of the usage samples. Calls `samples` to get them when the write starts. */
   sampled(samples: () => readonly UsageSample[]): void {
     this.#samples = samples;
     this.#samplesFile.touch();
@@ -253,8 +253,8 @@ export class JobFiles {
   }
 
   /**
-   * Writes the final status, unless another attempt has stored one. Returns the status that counts for the job, and whether it is stored.
-   * Gives up if storage is unavailable for longer than `maxWaitMs`.
+   * Writes the final status, unless another attempt has stored one. Returns the job's valid final status, and whether that status has been
+   * stored. Gives up if storage is unavailable for longer than `maxWaitMs`.
    */
   async writeFinal(status: JobStatus, maxWaitMs: number): Promise<{ status: JobStatus; written: boolean }> {
     const uri = joinUri(this.#options.history, 'final.json');
@@ -289,7 +289,7 @@ export class JobFiles {
     await Promise.all([this.#writing, this.#eventsFile.close(), this.#samplesFile.close()]);
   }
 
-  /** Removes the files that only a running job needs. With `everything`, removes the whole folder. */
+  /** Removes the files that only a running job needs. If `everything` is true, removes the whole staging folder instead. */
   async removeStaging(everything: boolean): Promise<void> {
     if (everything) {
       await this.#options.storage.remove(this.#options.staging);

@@ -94,7 +94,7 @@ export class Dispatcher {
     if (kept === undefined || before === null || (asked.at ?? 0) > before) {
       return { answer: SPLITS_FORGOTTEN, isNew: false };
     }
-    // Move the pass to the end, because the least recently used pass is dropped first.
+    // Move the pass to the end of the map: passes are dropped from the beginning, so the least recently used one is dropped first.
     this.#passes.delete(key);
     this.#passes.set(key, kept);
     const finished = (asked.done ?? []).map((split) => kept.pass.done(reader, split)).includes(true);

@@ -87,8 +87,8 @@ export class FeedQueue {
     }
     this.#passOver(id, producer, first - 1);
     producer.received = Math.max(producer.received, first - 1);
-    // A producer that has sent its last chunk reports this again each time it connects. Without this report, another process may be using
-    // the ID.
+    // A producer that has sent its last chunk reports that chunk's number again each time it connects. Until it does, assume that more
+    // chunks follow, because another process may be using the ID.
     producer.last = null;
     return producer.received + 1;
   }

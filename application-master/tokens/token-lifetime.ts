@@ -15,9 +15,9 @@ const REPLACED_AFTER = 3 / 4;
 const RETRY = { part: 1 / 20, leastMs: 2_000, mostMs: 60_000 };
 
 /**
- * Returns the lifetime of the token that expires first, or null if there is no such token. Considers only tokens that the ResourceManager
- * renews. Ignores the ResourceManager's own tokens, because the ApplicationMaster does not need them and their identifiers have a different
- * format.
+ * Returns the lifetime of the token that expires first. Considers only tokens that the ResourceManager renews, and returns null if there
+ * are none. Ignores the ResourceManager's own tokens, because the ApplicationMaster does not need them and their identifiers have a
+ * different format.
  */
 export function lifetimeOf(tokens: readonly Token[]): TokenLifetime | null {
   const renewed = tokens.filter((token) => isFileSystemToken(token) || token.kind === KEY_SERVER_TOKEN_KIND);
@@ -26,8 +26,8 @@ export function lifetimeOf(tokens: readonly Token[]): TokenLifetime | null {
 }
 
 /**
- * Returns the time at which to announce that the tokens will expire. This is one day before they expire. If their lifetime is shorter than
- * a week, it is one seventh of the lifetime before they expire.
+ * Returns the time at which to announce that the tokens will expire. This is one day before they expire or, if their lifetime is shorter
+ * than a week, one seventh of that lifetime before they expire.
  */
 export function announcedAt({ issuedAt, endsAt }: TokenLifetime): number {
   return endsAt - Math.min(DAY_MS, (endsAt - issuedAt) / 7);

@@ -73,9 +73,9 @@ export function nameNodeEndpointsOf(configuration: HadoopConfiguration, { scheme
 }
 
 /**
- * Returns the name that Hadoop's daemons use for the file system in RPC calls. The name is the nameservice if there is one. For a
- * webhdfs:// or swebhdfs:// address of a single NameNode, it is that NameNode's RPC address. Returns the file system unchanged if the
- * configuration contains neither.
+ * Returns the name that Hadoop's daemons use for the file system in RPC calls. This is the nameservice if there is one. Otherwise, for a
+ * NameNode's webhdfs:// or swebhdfs:// address, it is the NameNode's RPC address if the configuration contains that address. In all other
+ * cases, returns the file system unchanged.
  */
 export function rpcNameOf(configuration: HadoopConfiguration, { scheme, authority }: FileSystemName): FileSystemName {
   const { service, suffixes } = membersOf(configuration, { scheme, authority });

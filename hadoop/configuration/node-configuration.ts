@@ -16,9 +16,9 @@ const NAME_NODES = /^dfs\./;
 const RESOURCE_MANAGERS = /^yarn\.resourcemanager\.(hostname|webapp|ha)\b/;
 
 /**
- * Reads the configuration of the NodeManager on this host, which cluster users cannot change. If it lacks the web addresses of NameNodes or
- * ResourceManagers, they come from `otherwise`. For security, an address is accepted only if the NodeManager's configuration names its
- * host.
+ * Reads the local NodeManager's configuration, which cluster users cannot change. Web addresses of NameNodes or ResourceManagers that are
+ * missing from this configuration come from `otherwise`. For security, an address is accepted only if the NodeManager's configuration names
+ * its host.
  * @param onRefused called if the NodeManager requires a login; returns a configuration from another trusted source
  * @returns null if the NodeManager does not publish its configuration or does not respond in time
  * @throws any error from `onRefused`

@@ -175,7 +175,7 @@ export class WebHdfs {
         `Writing ${path} was interrupted, and its source cannot be read again: ${reason}`,
       );
       // A DataNode that rejects an upload closes the connection, so its response may be lost. To obtain the error, write one byte to
-      // another file in the same folder. The blocks of the interrupted upload still count towards a quota, so this write fails for the same
+      // another file in the same folder. The interrupted upload's blocks still count toward a quota, so this write fails for the same
       // reason.
       const beside = `${path}.probe`;
       try {

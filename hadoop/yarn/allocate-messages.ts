@@ -35,14 +35,14 @@ export interface Registration {
    */
   readonly resourceTypes: readonly string[];
   readonly queue: string;
-  /** Containers of the previous attempt that are still running. */
+  /** The previous attempt's containers that are still running. */
   readonly previousContainers: readonly AllocatedContainer[];
 }
 
 export interface AllocateResult {
   readonly allocated: readonly AllocatedContainer[];
   readonly completed: readonly CompletedContainer[];
-  /** Running containers of the previous attempt that the ResourceManager did not yet know about when the ApplicationMaster registered. */
+  /** The previous attempt's running containers that the ResourceManager did not yet know about when the ApplicationMaster registered. */
   readonly previousContainers: readonly AllocatedContainer[];
   /** Resources that this application can still allocate in its queue. */
   readonly headroom: Resources;

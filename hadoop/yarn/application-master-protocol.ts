@@ -69,11 +69,11 @@ export class ApplicationMasterClient {
   #maximum: Resources = {};
   #units: ReadonlyMap<string, string> = new Map();
   /**
-   * Results for the next successful heartbeat to return. A heartbeat can send several requests and then fail, so the results of the first
-   * ones must be kept.
+   * Results for the next successful heartbeat to return. A heartbeat may send several requests, of which a later one may fail, so the
+   * results of the earlier ones must be kept.
    */
   readonly #undelivered: AllocateResult[] = [];
-  /** Makes heartbeats run one after the other, because each request must contain the previous response's ID. */
+  /** Runs heartbeats one after the other, because each request must contain the previous response's ID. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: SchedulerOptions) {
@@ -98,7 +98,7 @@ export class ApplicationMasterClient {
 
   /**
    * Sets the number of containers to allocate for a priority and an allocation request ID. The next heartbeat sends this ask. Each
-   * allocation then reduces the number by one. Throws RESOURCE_UNKNOWN if the cluster does not have the resource type.
+   * allocated container then reduces the number by one. Throws RESOURCE_UNKNOWN if the cluster does not have the resource type.
    */
   setAsk(wanted: Ask): void {
     if (wanted.count > 0) {
@@ -332,7 +332,7 @@ export class ApplicationMasterClient {
     this.#undelivered.push({ ...EMPTY_RESULT, previousContainers: registration.previousContainers, reregistered: true });
   }
 
-  /** Sends each ask in a separate request, to find out which one the ResourceManager rejects. */
+  /** Sends each ask in a separate request, to find out which ask the ResourceManager rejects. */
   async #allocateOneByOne(request: AskRequest, progress: number): Promise<void> {
     for (const item of request.asks) {
       const taken = takeAsk(this.#ledger, askKey(item));
@@ -345,7 +345,7 @@ export class ApplicationMasterClient {
         if (!(error instanceof RemoteError)) {
           throw error;
         }
-        // The next complete request fails with the same error, so it need not be handled here.
+        // The next complete request fails with the same error, so the error need not be handled here.
         if (!isAskRefused(error)) {
           return;
         }
@@ -365,7 +365,7 @@ export class ApplicationMasterClient {
     return `The job requested a container with ${name} ${amount}, but the cluster's largest container has ${this.#maximum[name]}. ${error.remoteMessage}`;
   }
 
-  /** Drops the releases or avoided hosts that caused the rejection. Returns false if neither did. */
+  /** If releases or avoided hosts caused the rejection, drops them and returns true. Otherwise, returns false. */
   #dropRefused(error: RemoteError, request: AskRequest): boolean {
     if (error.is('InvalidContainerReleaseException') && request.releases.length > 0) {
       this.#ledger = forgetReleases(this.#ledger, request.releases);

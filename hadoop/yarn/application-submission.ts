@@ -16,7 +16,7 @@ export interface ApplicationSubmission {
   /** Priority within the queue. YARN starts applications with higher numbers first. */
   readonly priority: number;
   readonly maxAttempts: number;
-  /** Time window in ms. Only failed attempts within this window count towards `maxAttempts`. If null, all failed attempts count. */
+  /** Time window in ms. Only failed attempts within this window count toward `maxAttempts`. If null, all failed attempts count. */
   readonly failureWindowMs: number | null;
   /** True if containers keep running when the ApplicationMaster fails, so that the next attempt can take them over. */
   readonly keepContainers: boolean;

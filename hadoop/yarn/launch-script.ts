@@ -23,7 +23,8 @@ export function literal(text: string): string {
   return (
     text
       .replace(/[\\"`$]/g, '\\$&')
-      // Insert "", which closes and reopens the quotes, between characters that the NodeManager would replace. The shell removes it.
+      // Break up the character sequences that the NodeManager would expand, by inserting "" (close and reopen the quotes). The shell
+      // removes the "".
       .replace(/\{(?=\{)/g, '{""')
       .replace(/\}(?=\})/g, '}""')
       .replace(/<(?=(?:CPS|LOG_DIR|ADD_OPENS)>)/g, '<""')
@@ -42,8 +43,8 @@ export function launchEnvironment(environment: Readonly<Record<string, string>>)
 }
 
 /**
- * Returns a container's shell command, which consists of the quoted words and redirects output to the container's log folder. Without
- * `stderr`, both output streams go to one file. `exec` replaces the shell, so that the program receives the NodeManager's signals.
+ * Returns a container's shell command. The command consists of the quoted words, and redirects output to the container's log folder.
+ * Without `stderr`, both output streams go to one file. `exec` replaces the shell, so that the program receives the NodeManager's signals.
  */
 export function launchCommand(words: readonly string[], output: { readonly stdout: string; readonly stderr?: string }): string {
   for (const name of [output.stdout, output.stderr ?? output.stdout]) {

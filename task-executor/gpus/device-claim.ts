@@ -66,7 +66,7 @@ export class DeviceClaim {
 /** Returns null if another process has bound the name. */
 function bind(name: string): Promise<Server | null> {
   const server = createServer((socket) => socket.destroy());
-  // An open server would prevent this process from exiting.
+  // Otherwise, the open server would prevent this process from exiting.
   server.unref();
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => (error.code === 'EADDRINUSE' ? resolve(null) : reject(error)));

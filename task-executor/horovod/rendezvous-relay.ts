@@ -52,7 +52,7 @@ interface Reply {
 export class RendezvousRelay {
   readonly #options: RendezvousRelayOptions;
   readonly #server: Server;
-  /** For each connection, a promise that resolves to true if a process that runs as this user opened the connection. */
+  /** A promise for each connection. It resolves to true if the connection was opened by a process that runs as this user. */
   readonly #checks = new WeakMap<Socket, Promise<boolean>>();
   /** The entries that this task's processes have stored in the ApplicationMaster. */
   readonly #own = new Map<string, Buffer>();
@@ -107,7 +107,7 @@ export class RendezvousRelay {
     this.#server.closeAllConnections();
   }
 
-  /** Closes a connection from another user's process immediately, so that the connection does not count towards the maximum. */
+  /** Closes a connection from another user's process immediately, so that it does not count toward the maximum. */
   async #check(socket: Socket): Promise<boolean> {
     const isOwn = await isOwnUser(socket).catch((error: unknown) => {
       this.#options.log.error({ error: messageOf(error) }, 'cannot read /proc/net/tcp, and therefore accepts no rendezvous requests');

@@ -44,7 +44,7 @@ function findScript({ PATH = DEFAULT_PATH }: SessionRun['environment']): string 
 
 function wordsOf({ words = [], terminal: wanted }: Command, terminal: Terminal | null): readonly string[] {
   const own = words.length > 0 ? words : wanted ? [SHELL, '-i'] : [SHELL];
-  // Run `stty sane`, because `script` disables echo if its own input is not a terminal.
+  // Run `stty sane` to turn echo on, because `script` disables echo if its own input is not a terminal.
   return terminal === null ? own : [SHELL, '-c', `stty sane ${sizeOf(terminal).join(' ')}; exec "$@"`, SHELL, ...own];
 }
 

@@ -31,9 +31,7 @@ export class CheckpointSync {
   readonly #stop = new AbortController();
   readonly #wake = new AbortController();
   readonly #loop: Promise<void>;
-  /**
-   * For each version that cannot be stored, the modification time of its marker. If the marker becomes newer, the version is tried again.
-   */
+  /** The marker's modification time for each version that cannot be stored. If the marker becomes newer, the version is tried again. */
   readonly #rejected = new Map<string, { readonly markedAt: bigint; readonly error: unknown }>();
   readonly #ignored = new Set<string>();
   #stored: number;

@@ -27,11 +27,11 @@ export interface JobState {
   readonly gang: Gang | null;
   /** Tasks ordered by role and index. A task's `slot` is its position in this array. */
   readonly tasks: readonly Task[];
-  /** For each container ID, the slot of the task to which the container is assigned. */
+  /** Maps each container ID to the slot of the task to which the container is assigned. */
   readonly byContainer: ReadonlyMap<string, number>;
   /** Containers that have been ordered to stop but have not been confirmed to have ended. */
   readonly ending: ReadonlyMap<string, Ending>;
-  /** For each role that an `endAfter` option names, the time at which the role ended. */
+  /** The time at which each role named in an `endAfter` option ended. */
   readonly roleEnds: ReadonlyMap<string, number>;
   readonly revisions: { readonly newest: Revision; readonly durable: Revision };
   readonly firstFailure: { readonly failure: FirstFailure; readonly containerId: string | null } | null;
@@ -51,13 +51,13 @@ export interface ClusterState {
   readonly registration: Registration | null;
   readonly nodes: number;
   readonly headroom: Readonly<Record<string, number>>;
-  /** Lost nodes on which containers of the job ran. A node is removed from the set when the job gets a new container on it. */
+  /** Lost nodes on which the job's containers ran. A node is removed from the set when the job gets a new container on that node. */
   readonly lostNodes: ReadonlySet<string>;
 }
 
 export interface ContainerRequests {
   readonly asks: ReadonlyMap<string, Ask>;
-  /** For each role whose request the ResourceManager refused, the ResourceManager's message. */
+  /** The ResourceManager's message for each role whose request it refused. */
   readonly refusals: ReadonlyMap<string, string>;
 }
 
@@ -112,13 +112,13 @@ export interface Gang {
   readonly claimRevision: Revision | null;
   /** How many consecutive generations failed early (within `LIMITS.fruitfulMs`) and without a new checkpoint. */
   readonly fruitless: number;
-  /** Step of the checkpoint that was the newest when `generation` started. */
+  /** Step of the newest checkpoint at the time when `generation` started. */
   readonly startedFrom: number;
   /** Member list that the members of `generation` received. Repeated start orders contain the same list. */
   readonly members: readonly Member[];
   /**
-   * A generation that ended because of a failure. Until the time `until`, failures of other tasks in the generation count as consequences
-   * of that failure.
+   * A generation that ended because of a failure. Until the time `until`, other tasks' failures in the generation count as consequences of
+   * that failure.
    */
   readonly incident: { readonly generation: Generation; readonly until: number } | null;
   /** Why the newest generation was formed, as shown in the history. Empty for the first generation. */
@@ -247,7 +247,7 @@ export const LIMITS = {
   freeFailures: 200,
   /** After this many failures on a node, a role excludes the node. */
   failuresPerNode: 2,
-  /** After running for this long, a generation counts as progress, even without a new checkpoint. */
+  /** A generation that has run for this long counts as progress, even without a new checkpoint. */
   fruitfulMs: 10 * 60_000,
   /**
    * How long a gang with enough ready members waits for more members. `arrivingMs` applies while a missing member has a container, and
@@ -264,11 +264,11 @@ export const LIMITS = {
    */
   growAskMs: 8_000,
   growAskEveryMs: 30_000,
-  /** After waiting this long for a container, a request no longer excludes nodes. */
+  /** A role that has waited this long for a container no longer excludes nodes. */
   choosyMs: 30_000,
   /** If another task has waited this long for a container, TensorBoard and extra elastic tasks give up theirs. */
   yieldMs: 15_000,
-  /** After running for this long, TensorBoard counts as stable. */
+  /** TensorBoard counts as stable once it has run for this long. */
   tensorBoardSteadyMs: 2 * 60_000,
   tensorBoardPauseMs: 60_000,
   /** Timeout for saving the result when the job ends. */
@@ -285,7 +285,7 @@ export const LIMITS = {
    * lost after 10 minutes.
    */
   forgetMs: 15 * 60_000,
-  /** If the job would fail because a signal killed a program, how long the job first waits for the cluster to report a cause. */
+  /** How long the job waits for the cluster to report a cause before it fails because a program was killed by a signal. */
   truthMs: 3_000,
   /** How long a later attempt waits for a report about a container that the cluster does not list. */
   unlistedMs: 10_000,

@@ -14,7 +14,7 @@ export class Transition {
   readonly actions: Action[] = [];
   /** True if this step changes state that a later attempt needs. */
   dirty = false;
-  /** True if this step reports a new checkpoint, so that a new generation would not lose any progress. */
+  /** True if this step reports a new checkpoint, which means that a new generation would not lose any progress. */
   checkpointed = false;
   /** Roles whose requests must be sent again even if the number of containers has not changed. */
   readonly askAgain = new Set<string>();
