@@ -46,7 +46,7 @@ export async function uploadFolder(storage: Storage, local: string, uri: string,
     signal.throwIfAborted();
     const file = path.join(local, name);
     let measure = new Measure();
-    // If the storage repeats a file's upload, it calls this function again.
+    // The storage calls this function again if it retries the file's upload.
     const pieces = () => {
       measure = new Measure();
       return measure.pass(createReadStream(file, { signal }) as AsyncIterable<Buffer>);

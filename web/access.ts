@@ -104,8 +104,8 @@ export class Gate {
 function moveTokenToCookie(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
   const headers = { 'Set-Cookie': cookie };
   if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
-    // If the user has followed a link from another site, browsers omit a SameSite=Strict cookie even after an HTTP redirect. They send the
-    // cookie after a page on this site redirects.
+    // If the user has followed a link from another site, browsers omit a SameSite=Strict cookie even after an HTTP redirect. They do send
+    // the cookie when a page on this site redirects, so respond with such a page.
     const to = location.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
     const body = `<!doctype html><meta http-equiv="refresh" content="0; url=${to}"><a href="${to}">Continue</a>\n`;
     answer(request, response, { type: 'text/html; charset=utf-8', body, headers });

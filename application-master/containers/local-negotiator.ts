@@ -20,7 +20,10 @@ import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration 
 
 /** Delay in ms between SIGTERM and SIGKILL. Same as the default value of yarn.nodemanager.sleep-delay-before-sigkill.ms. */
 const KILL_AFTER_MS = 250;
-/** Poll interval in ms for processes that an earlier attempt started. Node.js reports exits only for this process's own children. */
+/**
+ * Poll interval in ms for processes that an earlier attempt started. Polling is necessary because Node.js reports exits only for this
+ * process's own children.
+ */
 const WATCH_MS = 200;
 /** Maximum time in ms to wait for killed processes when the job ends. */
 const END_MS = 5_000;
@@ -325,7 +328,7 @@ export class LocalNegotiator implements Negotiator {
       try {
         return text === null ? [] : [JSON.parse(text) as ContainerRecord];
       } catch {
-        // The earlier attempt crashed while writing the record. The executor exits when its lease expires.
+        // The earlier attempt crashed while writing this record. Ignore the container: its executor exits when the lease expires.
         return [];
       }
     });

@@ -68,7 +68,7 @@ test('the failure of a parameter server restarts all tasks from the checkpoint',
 
 test('the loss of a parameter server is charged to the server and not to the workers that report it', () => {
   const scene = JobScenario.running(job());
-  // In reports, the servers have the numbers that follow the workers' ranks, so 3 is ps:1.
+  // Lost-peer reports number the servers after the workers' ranks, so 3 is ps:1.
   scene.lostPeer(scene.container('worker:0'), 3);
   scene.lostPeer(scene.container('worker:1'), 3);
   scene.wait(12_000);
@@ -95,7 +95,7 @@ test('servers stop when the workers have succeeded, while the evaluator continue
   scene.exit(scene.container('worker:0'), 0);
   scene.exit(scene.container('worker:1'), 0);
   expect([scene.task('ps:0').state, scene.ordered('stop-program')]).toEqual(['stopped', []]);
-  // The servers keep running until the workers' result has been saved. If a server fails, this has no consequences.
+  // The servers keep running until the workers' result has been saved. A server failure during that time has no consequences.
   scene.exit(server, -1, { signal: 'SIGKILL' });
   scene.end(server, 'exited', 137);
   scene.storageAway = false;

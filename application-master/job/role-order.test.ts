@@ -184,7 +184,7 @@ describe('later attempts', () => {
   });
 });
 
-// These cases come from TonY's end-to-end tests of dependency timeouts: the chief ends, and the workers run forever.
+// These cases come from TonY's end-to-end tests for dependency timeouts: the chief ends, and the workers run forever.
 describe('roles with endAfter', () => {
   it('the job fails if a role with endAfter exceeds its time limit', () => {
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 10_000, 'fail'))] }));

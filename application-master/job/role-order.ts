@@ -10,13 +10,13 @@ import type { Transition } from './state/transition.ts';
 // The `after` and `endAfter` options determine when roles start and end. With `after`, a role does not request containers until the named
 // roles have reached a certain state. `endAfter` limits how long a role's tasks may run after the named roles have ended.
 
-/** Lets each role that has had a container stop waiting, because the role met its conditions in an earlier attempt. */
+/** Ends the wait for each role that has already had a container, because such a role met its conditions in an earlier attempt. */
 export function withoutStarted(tasks: readonly Task[]): Task[] {
   const hasStarted = (task: Task) => tasks.some((each) => each.attempts > 0 && (each.role === task.role || (inGang(each) && inGang(task))));
   return tasks.map((task) => (task.wait.held && hasStarted(task) ? { ...task, wait: { ...task.wait, held: false } } : task));
 }
 
-/** Lets each role whose conditions are met stop waiting. Fails the job if a role is waiting for tasks that have failed permanently. */
+/** Ends the wait for each role whose conditions are met. Fails the job if a role is waiting for tasks that have failed permanently. */
 export function releaseRoles(transition: Transition): void {
   const { state } = transition;
   // Until this attempt has registered, it is unknown which containers of an earlier attempt are running.

@@ -65,7 +65,7 @@ describe('a feed', () => {
   });
 
   /*
-   * Simulates producers and readers with faults. Producers disconnect and reconnect. Readers lose responses, repeat requests, and sometimes
+   * Simulates producers and readers with faults. Producers disconnect and reconnect. Readers lose responses, resend requests, and sometimes
    * die before they have consumed a response. A new process restores the state stored before the last delivered response.
    */
   it('delivers each record exactly once, even if messages are lost', () => {

@@ -3,7 +3,7 @@ import { decodeTokenUrl } from '../../hadoop/rpc/credentials.ts';
 import { announcedAt, lifetimeOf, replacedAt, retryPauseMs } from './token-lifetime.ts';
 
 const DAY = 86_400_000;
-/** A token from WebHDFS of Hadoop 3.4.3, valid for 7 days. */
+/** A Hadoop 3.4.3 WebHDFS token that is valid for 7 days. */
 const TOKEN = decodeTokenUrl(
   'HQAFYWxpY2UEeWFybgCKAaILvDGzigGiL8i1swECFDmwk90206eoUriHOVVnKBydsrAQFUhERlNfREVMRUdBVElPTl9UT0tFTg8xMjcuMC4wLjE6MTEwMjA',
 );

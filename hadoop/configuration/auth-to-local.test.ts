@@ -21,7 +21,7 @@ const FORMATS = String.raw`
 
 const LOWER_CASE = 'RULE:[1:$1]/L\nRULE:[2:$1;$2](^.*;admin$)s/;admin$///L\nRULE:[2:$1]/L\nDEFAULT';
 
-/** All expected names in this file come from the class KerberosName of Hadoop 3.4.3. */
+/** All expected names in this file come from Hadoop 3.4.3's KerberosName class. */
 test.each([
   ['nn/host.a@REALM.TLD', DAEMONS, 'hdfs'],
   ['dn/host.a@REALM.TLD', DAEMONS, 'hdfs'],

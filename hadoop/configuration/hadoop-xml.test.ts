@@ -118,7 +118,7 @@ describe('parseHadoopXml', () => {
   });
 });
 
-/** With a parser of quadratic run time, this test would exceed its timeout. */
+/** With a quadratic-time parser, this test would exceed its timeout. */
 test('parses a large file in linear time, and reports the correct line of an error', () => {
   const properties = Array.from({ length: 100_000 }, (_, at) => `<property><name>n${at}</name><value>${at}</value></property>`);
   expect(parse(properties.join('\n'))).toHaveLength(100_000);

@@ -7,7 +7,7 @@ function table(properties: Readonly<Record<string, string>>): MountTable {
 }
 const targetOf = (mounts: MountTable, path: string): string | null | undefined => resolveMount(mounts, path)?.target;
 
-/** The examples of Hadoop's ViewFs guide. */
+/** The examples in Hadoop's ViewFs guide. */
 const CLUSTER_X = table({
   'link./data': 'hdfs://nn1-clusterx.example.com:8020/data',
   'link./project': 'hdfs://nn2-clusterx.example.com:8020/project',

@@ -29,7 +29,7 @@ test('reads the JSON that daemons prefer to write, without their default values'
   server = createServer((request, response) => {
     expect(request.headers.accept).toBe('application/json, application/xml');
     response.setHeader('Content-Type', 'application/json;charset=utf-8');
-    // From the ResourceManager of Hadoop 3.4.3.
+    // From a Hadoop 3.4.3 ResourceManager.
     response.end(
       '{"properties":[{"key":"ipc.server.tcpnodelay","value":"true","isFinal":false,"resource":"core-default.xml"},' +
         '{"key":"fs.defaultFS","value":"hdfs://nn:9000","isFinal":true,"resource":"core-site.xml"},' +

@@ -4,8 +4,8 @@ import { WrongPassword } from '../tls/java-key-store.ts';
 import { readCredentialStore } from './credential-store.ts';
 
 /**
- * Stores created with `hadoop credential create` of Hadoop 3.4.3 and Java 17. One has Hadoop's default password, the other the password
- * pass-1.
+ * Stores created with Hadoop 3.4.3's `hadoop credential create` on Java 17. One has Hadoop's default password, and the other has the
+ * password pass-1.
  */
 const golden = (name: string): Promise<Buffer> => readFile(new URL(`../golden/credentials/${name}`, import.meta.url));
 const STORE = await golden('default.jceks');

@@ -5,7 +5,7 @@ import type { FileStatus } from './web-hdfs-answers.ts';
 
 const CRASH = new Error('crash');
 
-/** A file system with the semantics of HttpFS. Content by path; null for a folder. */
+/** A file system with HttpFS semantics. Maps each path to its content, or to null for a folder. */
 class Files {
   readonly content: Map<string, string | null>;
   /** The number of operations until the process crashes. */

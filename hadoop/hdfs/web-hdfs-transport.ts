@@ -227,7 +227,7 @@ export class WebHdfsTransport {
     return { url, needsIdentity: true };
   }
 
-  /** Sends a transfer's request. After HTTP 401, repeats only downloads, because an upload's source may be readable only once. */
+  /** Sends a transfer's request. After HTTP 401, retries only downloads, because an upload's source may be readable only once. */
   async #sendContent<T>(
     method: 'GET' | 'PUT',
     { url, needsIdentity }: TransferUrl,

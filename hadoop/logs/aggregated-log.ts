@@ -15,7 +15,7 @@ export interface AggregatedFile {
   readonly size: number;
   readonly compression: Compression;
   readonly block: Region;
-  /** The spans of the block that contain the file's bytes, in file order. */
+  /** The spans within the block that contain the file's bytes, in file order. */
   readonly spans: readonly Span[];
 }
 

@@ -91,7 +91,7 @@ test('parses any bytes as a challenge, or rejects them with an Error', () => {
   );
 });
 
-/** Lists of the maximum length allowed in a challenge. A backtracking parser would take very long to reject them. */
+/** Lists as long as a challenge may be. A backtracking parser would need a very long time to reject them. */
 test.each([
   ['an unclosed quote before backslashes', 'a="'.padEnd(2048, '\\')],
   ['no commas', 'a=b '.repeat(512)],

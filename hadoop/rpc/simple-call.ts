@@ -25,8 +25,8 @@ export interface SimpleCall {
 }
 
 /**
- * Makes one Hadoop RPC call on a new connection. Tries the daemons in turn to find the active one. No new round starts after 10 s. Each
- * attempt may take 10 s to connect and another 10 s to receive the response.
+ * Makes one Hadoop RPC call on a new connection. Tries the daemons in turn to find the active one. Stops starting new rounds through all
+ * daemons after 10 s. Each attempt may spend 10 s on connecting and another 10 s on waiting for the response.
  * @throws TonyError with `code` if no daemon responds, and RPC_REFUSED if a daemon offers less protection than the configuration requires
  */
 export async function simpleCall<Answer>({

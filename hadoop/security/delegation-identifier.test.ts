@@ -3,8 +3,8 @@ import { decodeTokenUrl } from '../rpc/credentials.ts';
 import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 
 /**
- * Recorded from WebHDFS of Hadoop 3.4.3: the response to a GETDELEGATIONTOKEN request from alice. The renewer is rm/localhost@EXAMPLE.TEST,
- * which maps to yarn.
+ * A recorded Hadoop 3.4.3 WebHDFS response to a GETDELEGATIONTOKEN request from alice. The renewer is rm/localhost@EXAMPLE.TEST, which maps
+ * to yarn.
  */
 const TOKEN = 'HQAFYWxpY2UEeWFybgCKAaILvDGzigGiL8i1swECFDmwk90206eoUriHOVVnKBydsrAQFUhERlNfREVMRUdBVElPTl9UT0tFTg8xMjcuMC4wLjE6MTEwMjA';
 

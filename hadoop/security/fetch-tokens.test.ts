@@ -8,9 +8,9 @@ import { type ClusterServices, keyServerTokens, nameNodeTokens, resourceManagerT
 import { parseKeyServers } from './key-servers.ts';
 import { SimpleLogin } from './login.ts';
 
-/** Response from a KMS of Hadoop 3.4.3 to GETDELEGATIONTOKEN from alice with the renewer yarn. It contains a kind, but no service. */
+/** A Hadoop 3.4.3 KMS's response to a GETDELEGATIONTOKEN request from alice with the renewer yarn. It contains a kind, but no service. */
 const KEY_SERVER_TOKEN = 'HQAFYWxpY2UEeWFybgCKAaIR1kY3igGiNeLKNwECFCKWDE7m2LWJwT4JrBe5YWhpajrpBmttcy1kdAA';
-/** Response from WebHDFS of Hadoop 3.4.3. */
+/** A Hadoop 3.4.3 WebHDFS response. */
 const NAME_NODE_TOKEN =
   'HQAFYWxpY2UEeWFybgCKAaILvDGzigGiL8i1swECFDmwk90206eoUriHOVVnKBydsrAQFUhERlNfREVMRUdBVElPTl9UT0tFTg8xMjcuMC4wLjE6MTEwMjA';
 

@@ -37,7 +37,7 @@ async function program(name: string, text: string): Promise<void> {
   await chmod(join(folder, name), 0o755);
 }
 
-/** A fake curl that logs its arguments and prints the response `head`. \`$N\` expands to the number of the run. */
+/** A fake curl that logs its arguments and prints the response `head`. \`$N\` expands to the run's number. */
 async function curlAnswers(head: string, exitCode = 0): Promise<TicketLogin> {
   const log = join(folder, 'runs');
   await program('curl', `#!/bin/sh\necho "$* $KRB5CCNAME" >> ${log}\nN=$(wc -l < ${log})\nprintf "${head}"\nexit ${exitCode}\n`);

@@ -125,7 +125,7 @@ test('the error explains HTTPS to a plain HTTP server, and plain HTTP to an HTTP
   expect(await ask(`https://localhost:${await servePlain()}`, TRUST)).toContain(
     'speaks plain HTTP, but the configuration says HTTPS. Correct',
   );
-  // Node.js closes the connection without an alert, so this server sends the alert of Hadoop's web servers.
+  // Node.js closes the connection without an alert, so this server sends the alert that Hadoop's web servers send.
   const alerting = createHttpServer().on('connection', (socket) => socket.end(Buffer.from('15030300020250', 'hex')));
   servers.push(alerting);
   const { port } = new URL(await listening(alerting));
@@ -134,7 +134,10 @@ test('the error explains HTTPS to a plain HTTP server, and plain HTTP to an HTTP
   );
 });
 
-/** Serves a file system whose NameNode sends each transfer to the next of the DataNodes, and then only to the last one. */
+/**
+ * Serves a file system whose NameNode sends each transfer to the next DataNode in the list, and all transfers after the last one to the
+ * last DataNode.
+ */
 async function openFileSystem(...certificates: readonly string[]) {
   const stored: Buffer[] = [];
   const dataNode: RequestListener = async (request, response) => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
 import { readPemFile, readTrustStore } from './trust-store.ts';
 
-/** Truststores created with Java 17's keytool; the password is secret1. truststore-rc2.p12 uses the encryption of older Java versions. */
+/** Truststores created with Java 17's keytool; the password is secret1. truststore-rc2.p12 uses the cipher that older Java versions use. */
 const golden = (name: string): string => fileURLToPath(new URL(`../golden/tls/${name}`, import.meta.url));
 const AUTHORITY = await readFile(golden('ca.pem'), 'utf8');
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.ts';
 
-/** Recorded from a Hadoop 3.4 ResourceManager with two nodes, one with the label a100. Unused fields are removed. */
+/** Recorded from a Hadoop 3.4 ResourceManager with two nodes, one of which has the label a100. Unused fields are removed. */
 const GOLDEN: unknown = JSON.parse(await readFile(new URL('../golden/capacity-scheduler.json', import.meta.url), 'utf8'));
 
 test('parses the queue tree with the settings of each queue', () => {

@@ -52,7 +52,7 @@ test("describes the cause without YARN's repetitions", () => {
 });
 
 test('explains a file that was modified or removed after the submission', () => {
-  // Diagnostics of Hadoop 3.4.3 and 3.1.
+  // Diagnostics from Hadoop 3.4.3 and 3.1.
   const download =
     'Failed to download resource { { hdfs://localhost:19020/chg/a b.bin, 1795596918341, FILE, null },pending,[(container_1795596915687_0001_01_000002)],15595457888546,DOWNLOADING} ';
   const changed = `${download}java.io.IOException: Resource hdfs://localhost:19020/chg/a b.bin changed on src filesystem - expected: "2026-11-25T08:55:18.341+0000", was: "2026-11-25T08:55:20.079+0000", current time: "2026-11-25T08:55:21.881+0000"`;

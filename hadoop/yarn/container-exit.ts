@@ -52,7 +52,7 @@ const ABORTED_SENTENCES: Readonly<Partial<Record<ContainerEnd, string>>> = {
   released: 'The container was released',
 };
 
-/** Signals by exit code. The exit code is 128 plus the number of the signal that terminated the program. */
+/** Maps exit codes to signals. A program terminated by a signal has the exit code 128 plus the signal number. */
 const SIGNALS: ReadonlyMap<number, string> = new Map([
   [129, 'SIGHUP'],
   [130, 'SIGINT'],

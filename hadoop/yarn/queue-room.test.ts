@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { queueRoomOf, queuesWithout } from './queue-room.ts';
 
 /*
- * Recorded from a Hadoop 3.4.3 ResourceManager with two nodes (8 GiB, 8 vcores and 4 GPUs each) and the queues `default` and `gpu`. A job
- * of alice has three containers with one GPU each in `gpu`. Unused fields are removed.
+ * Recorded from a Hadoop 3.4.3 ResourceManager with two nodes (8 GiB, 8 vcores and 4 GPUs each) and the queues `default` and `gpu`. In
+ * `gpu`, alice's job has three containers with one GPU each. Unused fields are removed.
  */
 const answer: unknown = JSON.parse(readFileSync(new URL('../golden/scheduler-capacity.json', import.meta.url), 'utf8'));
 

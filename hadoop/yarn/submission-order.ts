@@ -18,7 +18,7 @@ export async function submittedBefore(
   filter: Pick<ApplicationFilter, 'types' | 'states'>,
 ): Promise<ReadonlySet<string>> {
   const ids = (found: readonly Submission[]): string[] => found.map(({ id }) => id);
-  // Without the application's own submission time, filtering by time is impossible. Compare IDs instead.
+  // Without the application's own submission time, filtering by time is impossible, so compare IDs instead.
   if (own.startedAt === 0) {
     return new Set(ids(applications.filter((other) => compareIds(other.id, own.id) < 0)));
   }

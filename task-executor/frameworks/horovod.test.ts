@@ -29,7 +29,7 @@ it("sets horovodrun's variables; each task is a host, even on a shared node", ()
   expect(horovodProcesses(place(members, 'evaluator', 0), network)).toEqual([{}]);
 });
 
-// Recorded from get_host_assignments of Horovod 0.28.1 for `chief-0:1,worker-0:3,worker-1:2`.
+// Recorded from Horovod 0.28.1's get_host_assignments for `chief-0:1,worker-0:3,worker-1:2`.
 it('numbers the processes as horovodrun does, even if tasks have different numbers of processes', () => {
   const members = [member('chief', 0, 0), { ...member('worker', 0, 1), processes: 3 }, { ...member('worker', 1, 2), processes: 2 }];
   const numbers = ['RANK', 'LOCAL_RANK', 'CROSS_RANK', 'SIZE', 'LOCAL_SIZE', 'CROSS_SIZE'];

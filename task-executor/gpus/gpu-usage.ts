@@ -42,7 +42,7 @@ export class GpuUsage {
   }
 
   /**
-   * Limits the reports to devices that have these names.
+   * Limits the reports to the devices with these names.
    * @param names see GpuDevice. nvidia-smi does not report the usage of MIG instances.
    */
   restrictTo(names: readonly string[]): void {

@@ -9,7 +9,7 @@ import { RendezvousRelay } from './rendezvous-relay.ts';
 
 const answerOf = (head: object, body = '') => ({ head: Buffer.from(JSON.stringify(head)), body: Buffer.from(body, 'latin1') });
 
-/** An ApplicationMaster that holds the entries in a map. It is unreachable while `up` is false. */
+/** An ApplicationMaster that keeps the entries in a map. It is unreachable while `up` is false. */
 class Master {
   readonly entries = new Map<string, string>();
   readonly asked: unknown[] = [];
@@ -55,7 +55,7 @@ async function send({ port }: RendezvousRelay, request: string): Promise<[status
   return [Number(answer.split(' ', 2)[1]), answer.slice(end + 4, end + 4 + length)];
 }
 
-// Recorded from `hvd.init()` of Horovod 0.28.1; the value of global/0 is shortened.
+// Recorded from Horovod 0.28.1's `hvd.init()`; the value of global/0 is shortened.
 const HEAD = 'HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length:';
 const RECORDED = {
   putHost: `PUT /global/rank_0 ${HEAD} 4\r\n\r\nnode`,

@@ -16,7 +16,7 @@ interface Connected {
   readonly lost: string[];
 }
 
-/** Connects rank 0 to the agent of rank 1. @param onChunk may change the data that the agent sends */
+/** Connects rank 0 to rank 1's agent. @param onChunk may change the data that the agent sends */
 async function connected(onChunk: (chunk: Buffer) => void = () => {}): Promise<Connected> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

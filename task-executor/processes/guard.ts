@@ -5,8 +5,9 @@ import type { Logger } from '../../platform/log.ts';
 
 /**
  * The guard's script. The script reads process group IDs from standard input, one per line, and acknowledges each with an empty line. Its
- * input is closed when the executor exits. The script then kills the last process group and all other processes in the same session. The
- * session ID is field 6 of /proc/PID/stat. The guard has its own session, so signals to the executor's process group do not reach it.
+ * input is closed when the executor exits. The script then kills the process group that it read last, and all other processes in the same
+ * session. The session ID is field 6 of /proc/PID/stat. The guard has its own session, so signals to the executor's process group do not
+ * reach it.
  */
 const SCRIPT = `trap '' PIPE
 group=

@@ -70,7 +70,7 @@ test('the message explains that the node lacks the Python version of the package
   );
 });
 
-/** Writes an environment as conda-pack does, but with the interpreter of this machine. */
+/** Writes an environment as conda-pack does, but with this machine's interpreter. */
 async function writeConda(unpack: string): Promise<void> {
   const base = execFileSync('python3', ['-c', 'import sys; print(sys._base_executable)']).toString().trim();
   await mkdir(path.join(shipped, 'bin'));

@@ -21,7 +21,7 @@ beforeEach(async () => {
 
 const at = (...names: string[]): string => path.join(root, ...names);
 
-/** Creates a working directory that is named after the generation, and opens its folder `ckpt`. */
+/** Creates a working directory that is named after the generation, and opens its `ckpt` folder. */
 async function open(generation: number, rank = 0): Promise<CheckpointSync | null> {
   await mkdir(at(`${generation}`), { recursive: true });
   const frozen = {

@@ -27,7 +27,7 @@ export interface SyncedRun {
 }
 
 /**
- * Restores the newest intact checkpoint to the folder `checkpoint.sync`, before the program starts.
+ * Restores the newest intact checkpoint to the `checkpoint.sync` folder before the program starts.
  * @returns for rank 0, the synchronization, which is already running; null for other ranks
  * @throws TonyError if storage is not available
  */

@@ -201,7 +201,8 @@ export class Cluster {
     for (const each of affected) {
       each.executor?.stream?.break(30_000);
     }
-    // A suspended executor cannot enforce its lease. Kill it, because tony-ts gives no guarantee if both faults occur together.
+    // Kill suspended executors, because they cannot enforce their leases, and tony-ts gives no guarantee if a suspension and a network
+    // failure occur together.
     for (const each of affected) {
       if (each.executor?.frozen === true) {
         each.executor.die();

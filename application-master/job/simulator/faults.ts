@@ -122,8 +122,8 @@ function containerFaults(targets: FaultTargets): Fault[] {
         if (each.executor === null) {
           return;
         }
-        // A suspended executor cannot enforce its lease. If the NodeManager cannot kill the executor either, kill it here, because tony-ts
-        // gives no guarantee if both faults occur together.
+        // A suspended executor cannot enforce its lease. If the node is disconnected or its NodeManager is down, the cluster cannot kill
+        // the executor either. In that case, kill it here, because tony-ts gives no guarantee if two such faults occur together.
         if (each.node.cut || each.node.unmanaged) {
           each.executor.die();
         } else {

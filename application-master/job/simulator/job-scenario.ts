@@ -154,7 +154,7 @@ export class JobScenario {
     });
   }
 
-  /** Responds to all of the job's requests and orders, including those that these responses lead to. */
+  /** Responds to all of the job's requests and orders, including those caused by the responses. */
   serve(): void {
     for (let before = -1; before !== this.actions.length; ) {
       before = this.actions.length;

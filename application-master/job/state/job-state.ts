@@ -155,7 +155,7 @@ export interface Task {
 export interface TaskContainer extends Container {
   /** Revision of the first snapshot that contains the container. */
   readonly savedRevision: Revision;
-  /** For a task that has ended, the revision that must be stored before the task gives up its container. Otherwise null. */
+  /** The revision that must be stored before a task that has ended gives up its container. Null for all other tasks. */
   readonly leaveRevision: Revision | null;
   /** Deadline for the executor to reattach to this attempt, or null if this attempt is not waiting for the executor. */
   readonly reattachBy: number | null;
