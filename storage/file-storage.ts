@@ -61,7 +61,7 @@ export class FileStorage implements Storage {
       await fill(uri, handle, data, options);
       return await translated(uri, () => giveName(temporary, path, options.ifAbsent ?? false));
     } finally {
-      // The temporary file still exists after a failure, and after `link`.
+      // After a failure or after `link`, the temporary file still exists.
       await rm(temporary, { force: true }).catch(() => undefined);
     }
   }

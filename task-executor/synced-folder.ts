@@ -70,7 +70,7 @@ export class SyncedFolder {
 
   /**
    * Stores the newest version before the program's exit is reported.
-   * @returns the program's end to report: a failure if the folder could not be restored, or if the last version could not be stored
+   * @returns the result to report for the program: `end`, or a failure if the folder was not restored or the last version was not stored
    */
   async finish(end: ProgramEnd, withinMs: number): Promise<ProgramEnd> {
     let sync: CheckpointSync | null;

@@ -151,8 +151,8 @@ function describeMembers(state: JobState, members: readonly Task[]): string {
 }
 
 /**
- * In a parameter-server job, starts replacement workers in the running generation. A replacement starts only after the program that
- * previously had its rank has exited, because only one program per rank may push gradients.
+ * In a parameter-server job, starts replacement workers in the running generation. A replacement starts only after the previous program
+ * with the same rank has exited, because only one program per rank may push gradients.
  */
 export function startReplacements(transition: Transition): void {
   const { gang, generation } = transition.state;

@@ -25,7 +25,7 @@ const question = z.object({
   log: z.array(split).optional(),
   restored: z.boolean().optional(),
   at: count.optional(),
-  /** Splits that the worker has finished. Used only for the `workers` kind. */
+  /** Splits that the worker has finished. Used only if `kind` is `workers`. */
   done: z.array(split).optional(),
 });
 
@@ -157,8 +157,8 @@ function parse(body: unknown): Question {
 }
 
 /**
- * Identifies a reader. For `shares`, several programs may read the same share one after the other, so the share is the identity. For
- * `workers`, the running program is the identity.
+ * Identifies a reader. If `kind` is `shares`, several programs may read the same share one after the other, so the share is the identity.
+ * If it is `workers`, the running program is the identity.
  */
 function readerOf({ containerId, generation }: Requester, { kind, share }: Question): string {
   return kind === 'shares' ? String(share.index) : JSON.stringify([containerId, generation]);

@@ -18,9 +18,9 @@ export interface DurableNotesOptions {
 }
 
 /**
- * Stores in `<staging>/services-<attempt>.json` which splits and chunks are assigned to which readers, before the assignments are sent.
- * Concurrent assignments share one write. This ensures that the next attempt finds every assignment that was sent: it publishes its address
- * before it reads the file, and this attempt sends an assignment only if no newer address exists after the write.
+ * Stores in `<staging>/services-<attempt>.json` which splits and chunks are assigned to which readers. Each assignment is stored before it
+ * is sent, and concurrent assignments share one write. The next attempt finds every assignment that was sent, because it publishes its
+ * address before it reads the file, and this attempt sends an assignment only if there is still no newer address after the write.
  */
 export class DurableNotes {
   readonly #options: DurableNotesOptions;

@@ -16,12 +16,12 @@ interface Producer {
 }
 
 interface Reader {
-  /** Number of the reader's newest request. The next request confirms the previous response. */
+  /** Number of the reader's newest request. Each request confirms the response to the previous one. */
   at: number;
   given: readonly ChunkId[];
 }
 
-/** The stored state, without the records. Producers keep the records until they have been consumed. */
+/** The stored state. It omits the records, because producers keep them until they have been consumed. */
 export interface StoredFeed {
   readonly producers: readonly {
     readonly id: string;
@@ -142,7 +142,7 @@ export class FeedQueue {
       reader = { at, given: [] };
       this.#readers.set(id, reader);
     }
-    // The reader has sent a newer request and ignores this response.
+    // The reader has already sent a newer request, so it ignores this response.
     if (at < reader.at) {
       return { answer: 'wait', isNew: false };
     }

@@ -58,7 +58,7 @@ export class Services {
   #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
   #unsaved: Promise<boolean> | null = null;
-  /** Aborted and replaced whenever the state changes. Requests that have not been responded to yet wait for the abort. */
+  /** Aborted and replaced whenever the state changes. Pending requests wait for the abort. */
   #change = new AbortController();
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;

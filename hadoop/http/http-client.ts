@@ -81,7 +81,7 @@ export interface HttpAnswer {
 export function headOf(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     sent.once('response', resolve);
-    // Keep this listener after the first error, because Node.js throws the error if an `error` event has no listener.
+    // Keep this listener after the first error, because Node.js throws if a later `error` event has no listener.
     sent.on('error', (error) => reject(tlsFailure(error, new URL(`${sent.protocol}//${sent.getHeader('host')}`)) ?? error));
   });
 }

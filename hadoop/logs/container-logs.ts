@@ -48,7 +48,7 @@ export type LogRange = ({ readonly offset: number } | { readonly tail: number })
 const LIMIT_BYTES = 4 * 1024 * 1024;
 const IDLE_TIMEOUT_MS = 10_000;
 const MAXIMUM_ANSWER_BYTES = 1024 * 1024;
-/** Number of additional bytes to request. The file may grow between two requests. */
+/** Number of additional bytes to request, because the file may grow between two requests. */
 const SLACK_BYTES = 64 * 1024;
 const MAXIMUM_TRIES = 6;
 /** Maximum number of cached log files and spans, each of which takes about 100 bytes. */

@@ -17,7 +17,7 @@
 
 export const CONTENTS = Buffer.from('\nLogContents:\n');
 export const FOOTER = Buffer.from('End of LogType:');
-/** Maximum length of the header, and of the footer. They are usually about 300 and 250 bytes long. */
+/** Maximum length in bytes, both of the header and of the footer. A header usually has about 300 bytes, and a footer about 250. */
 export const MAXIMUM_HEAD_BYTES = 16 * 1024;
 
 /** Returns the whole file's length in bytes at the time of the request. Throws a RangeError if the header does not contain a length. */

@@ -12,8 +12,8 @@ import { RemoteError } from '../rpc/remote-error.ts';
 
 const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB', version: 1 };
 /**
- * A call fails once it has been rejected this many times per ResourceManager. A single rejection can come from a ResourceManager that is
- * shutting down.
+ * A call fails once it has been rejected this many times per ResourceManager. A single rejection is not enough, because it can come from a
+ * ResourceManager that is shutting down.
  */
 const REFUSALS_BEFORE_GIVING_UP = 3;
 

@@ -6,7 +6,7 @@ import { exitCodeOf, startCommand } from './shell-command.ts';
 
 /** Timeout in ms for the connections to all agents. All programs in a gang start at about the same time. */
 const CONNECT_MS = 120_000;
-/** Maximum time in ms to wait for the agents to exit. This is longer than the agents wait for their commands. */
+/** Maximum time in ms to wait for the agents to exit. Must be longer than the time for which the agents wait for their commands. */
 const END_MS = 10_000;
 
 /**

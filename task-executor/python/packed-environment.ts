@@ -37,7 +37,7 @@ export async function preparePackedEnvironment(container: string, shipped: strin
   }
 }
 
-/** Returns the folder that contains `bin/python`. This is the archive's root folder or the only folder in it. */
+/** Returns the folder that contains `bin/python`. This is either the archive's root folder, or the only folder in the root folder. */
 async function findRoot(shipped: string): Promise<string | null> {
   const names = await readdir(shipped);
   const roots = [shipped, ...(names.length === 1 ? [path.join(shipped, names[0] ?? '')] : [])];

@@ -33,7 +33,7 @@ function extraChargesOf({ manners, roles }: FaultTargets): number {
   if (manners !== 'crashes') {
     return 0;
   }
-  // In a ring, only the first crash is charged. Workers with parameter servers restart individually, so each crash is charged.
+  // In a ring, only the first crash is charged. Workers with parameter servers restart individually, so each of their crashes is charged.
   if (!roles.some((each) => each.servesParameters)) {
     return 1;
   }

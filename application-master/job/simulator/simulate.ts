@@ -12,8 +12,8 @@ import { Timeline } from './timeline.ts';
 import { type Manners, Training } from './training.ts';
 import { trace, violate, type World } from './world.ts';
 
-// Simulates a job on a cluster with random faults, all derived from one seed. Faults occur only in the first minutes. The job must then end
-// correctly.
+// Simulates a job on a cluster with random faults, all derived from one seed. Faults occur only in the first minutes. After that, the job
+// must end correctly.
 
 export interface Outcome {
   readonly seed: number;

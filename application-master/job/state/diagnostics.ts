@@ -4,7 +4,7 @@ import { unusableFile, withoutBoilerplate } from '../../../hadoop/yarn/container
 import type { ProgramExit } from './events.ts';
 import { LIMITS } from './job-state.ts';
 
-/** What caused a task to fail. `taskFailure` shortens the strings and removes control characters from them. */
+/** What caused a task to fail. `taskFailure` shortens these strings and removes control characters from them. */
 export type Cause =
   | Exclude<FailureCause, { kind: 'program' | 'container' | 'launch' | 'impossible' }>
   | { readonly kind: 'program'; readonly exit: ProgramExit }

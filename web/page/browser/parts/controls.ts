@@ -1,6 +1,6 @@
 import { type Content, html } from './html.ts';
 
-/** Renders a select element. The keys of `options` are the values, and the values of `options` are the displayed titles. */
+/** Renders a select element. Each key in `options` is the value of an option, and the value at this key is the option's displayed title. */
 export function choice(
   label: string,
   value: string,

@@ -2,7 +2,7 @@ import { ROOT } from './site.ts';
 
 const STRIP_HEIGHT = '34px';
 
-/** Adds a bar with a link to the job's page below TensorBoard. Its shadow tree isolates the bar from TensorBoard's styles. */
+/** Adds a bar below TensorBoard with a link to the job's page. Its shadow tree isolates the bar from TensorBoard's styles. */
 export function addLink(): void {
   const strip = document.createElement('nav');
   strip.setAttribute('aria-label', 'tony-ts');

@@ -37,7 +37,7 @@ export function tunnelledPath(method: string, address: string | URL): string | n
   return method === 'GET' && passesAsItIs(path) ? null : path;
 }
 
-/** YARN's proxy fails if a query contains parameters without a value or some brackets and quotes, and decodes `%25` twice. */
+/** YARN's proxy fails if a query contains a parameter without a value, or certain brackets or quotes. It also decodes `%25` twice. */
 function passesAsItIs(path: string): boolean {
   return (
     /^(?:\/[\w.~:@,+-]*)+(?:\?(?:[\w.~:@,-]+=(?:[\w.~:@,/+*!'()-]|%20|%2C|%2F|%3A|%40)+(?:&|$))*)?$/i.test(path) && !path.includes('//')

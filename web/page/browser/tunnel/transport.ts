@@ -74,7 +74,7 @@ async function probe(): Promise<Transport | null> {
       }
       await renewIfOutdated(answer.status, text);
     } catch {
-      // The connection failed, or the gateway closes connections on PUT. The loop tries the next method.
+      // The connection failed, or the gateway closes connections on PUT. In either case, the loop tries the next method.
     }
   }
   return null;
