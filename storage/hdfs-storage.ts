@@ -79,7 +79,7 @@ export class HdfsStorage implements Storage {
   async list(uri: string, { raw = false, most }: ListingOptions = {}): Promise<Entry[]> {
     const { target, names } = this.#locate(uri);
     const found = target === null ? null : await listing(target, most);
-    // If the parent folder's target contains an entry with the same name as a mount point, the mount point hides it.
+    // If the parent folder's target contains an entry with the same name as a mount point, the mount point hides that entry.
     const visible = (found ?? []).filter(({ name }) => (raw || !isTemporaryName(name)) && !names.includes(name));
     const mounted = await Promise.all(names.map((name) => this.#mounted(joinUri(uri, name))));
     const entries = [...visible.map((status) => entryOf(joinUri(uri, status.name), status.name, status)), ...mounted].sort(byName);

@@ -21,8 +21,8 @@ interface TcpHandle {
 }
 
 /**
- * A function inside Node.js that its cluster module also uses. There is no public API that binds a socket without listening on it. If the
- * result is a number, it is an error code.
+ * An internal Node.js function, which Node's cluster module also uses. It is needed because no public API binds a socket without listening
+ * on it. If its result is a number, the number is an error code.
  */
 type CreateServerHandle = (address: string, port: number, family: 4 | 6) => TcpHandle | number;
 

@@ -12,7 +12,7 @@ import { LineWriter } from './line-writer.ts';
 export interface ProcessPlan {
   /** A bash command. */
   readonly command: string;
-  /** For each process, the prefix for its output lines, and its additional environment variables. */
+  /** The prefix for each process's output lines, and the process's additional environment variables. */
   readonly processes: readonly { readonly prefix: string; readonly environment: Readonly<Record<string, string>> }[];
 }
 

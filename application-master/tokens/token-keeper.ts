@@ -59,9 +59,9 @@ export class TokenKeeper {
   }
 
   /**
-   * The credentials for a new container. The tokens with which the job was submitted are preferred as long as they are valid, because a
-   * NodeManager aggregates logs with the tokens that the job's first container on the node was given, and cannot receive newer ones. The
-   * executor receives the newest tokens when it connects.
+   * The credentials for a new container. As long as the tokens with which the job was submitted are valid, they are preferred: a
+   * NodeManager aggregates logs with the tokens in the job's first container on the node, and cannot receive newer tokens later. The
+   * executor itself receives the newest tokens when it connects.
    */
   get launchCredentials(): Credentials {
     const { credentials } = this.#options;

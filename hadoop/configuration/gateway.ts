@@ -63,8 +63,8 @@ function checked(address: string): string {
 }
 
 /**
- * Resolves a file transfer's redirect to a URL on the gateway. Knox redirects to another path on the gateway. HttpFS redirects to the same
- * path with `data=true`, but if it runs behind a load balancer, the host or scheme of that URL may be wrong.
+ * Resolves a file transfer's redirect to a URL on the gateway. Knox redirects to another path on the gateway. HttpFS redirects to a URL
+ * with the same path and `data=true`, but if HttpFS runs behind a load balancer, that URL's host or scheme may be wrong.
  *
  * @returns null if the redirect leads to another server. This means that the configured server is a NameNode, or a gateway that exposes
  * DataNodes.

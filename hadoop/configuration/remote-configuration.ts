@@ -52,8 +52,8 @@ export function withoutDefaults(properties: readonly XmlProperty[]): Record<stri
 }
 
 /**
- * Reads a daemon's effective configuration, including default values, from its web server. Throws if the request fails. Prefers JSON: a
- * daemon has roughly 1,500 properties, and as XML, writing them takes about 35 ms and parsing them another 35 ms.
+ * Reads a daemon's effective configuration, including default values, from its web server. Throws if the request fails. Prefers JSON,
+ * because XML is slow: for a daemon's roughly 1,500 properties, writing the response and parsing it each take about 35 ms.
  */
 export async function propertiesOfDaemon(
   base: URL,

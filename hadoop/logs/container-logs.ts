@@ -95,8 +95,8 @@ export class ContainerLogs {
       return live;
     }
     const looking = this.#aggregated(container);
-    // If the file is missing on the node, it may already be on HDFS, because a NodeManager deletes aggregated files before it removes the
-    // container. The file counts as missing if HDFS is unreachable.
+    // If the file is missing on the node, it may already be on HDFS, because a NodeManager deletes log files after aggregating them, before
+    // it removes the container. The file counts as missing if HDFS is unreachable.
     const aggregated = await (live === null ? looking.catch(() => null) : looking);
     const found = aggregated?.files.find(({ name }) => name === file);
     if (aggregated === null || found === undefined) {

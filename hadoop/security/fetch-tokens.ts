@@ -32,7 +32,10 @@ export interface TokenIssuer {
    * The URI scheme that Hadoop's daemons use to access the file system: `hdfs`, or `webhdfs` or `swebhdfs` if only a web address is known.
    */
   readonly scheme: string;
-  /** The server whose address the tokens contain as their service. Null for a nameservice, because the tokens contain its name instead. */
+  /**
+   * The server whose address the tokens use as their service name. Null for a nameservice, because the tokens use the nameservice's name
+   * instead.
+   */
   readonly endpoint: Endpoint | null;
   readonly authority: string;
 }

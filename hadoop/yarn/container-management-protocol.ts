@@ -244,7 +244,7 @@ function messageOfResource(resource: Resource): object {
 
 /**
  * Converts a URI to a message. YARN encodes the path itself, so the path in the message must not be percent-encoded. Only file:// URIs are
- * encoded and must be decoded first. Port -1 stands for a URI without a port.
+ * percent-encoded, so only they must be decoded first. Port -1 stands for a URI without a port.
  */
 function messageOfUri(text: string): object {
   const [, scheme, host = '', port, path] = /^([a-z][a-z0-9+.-]*):\/\/(\[[^\]]*\]|[^/:]*)(?::(\d+))?(\/.*)$/is.exec(text) ?? [];

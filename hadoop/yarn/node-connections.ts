@@ -36,7 +36,10 @@ interface NodeConnection {
   idle: NodeJS.Timeout | null;
 }
 
-/** Sends calls to NodeManagers. Opens at most one connection per NodeManager when it is first needed, and closes it when it is idle. */
+/**
+ * Sends calls to NodeManagers. Opens at most one connection per NodeManager, when the connection is first needed, and closes it when it is
+ * idle.
+ */
 export class NodeConnections {
   readonly #options: Required<NodeManagerOptions>;
   readonly #clientId = randomBytes(16);
@@ -185,8 +188,8 @@ function isWorthAnotherTry(error: unknown, tries: number): boolean {
   if (!(error instanceof TonyError)) {
     return false;
   }
-  // A NodeManager closes the connection during authentication if it does not know the token, but also while it shuts down. An invalid frame
-  // may come from an attacker, and is treated like a broken connection.
+  // Retry a few times: a NodeManager closes the connection during authentication not only if it does not know the token, but also while it
+  // is shutting down. An invalid frame, which may come from an attacker, is treated like a broken connection.
   if (error.code === 'RPC_REFUSED' || error.code === 'RPC_PROTOCOL') {
     return tries < 3;
   }

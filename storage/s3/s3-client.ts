@@ -22,8 +22,8 @@ import type { S3Connection } from './s3-connection.ts';
  */
 
 /**
- * An environment variable that disables an SDK warning. The SDK warns that its future versions will require a newer Node.js, but the bundle
- * always contains the same version.
+ * An environment variable that disables an SDK warning. The SDK warns that its future versions will require a newer Node.js. This does not
+ * matter, because the bundle always contains the same SDK version.
  */
 const NO_WARNING = 'AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED';
 

@@ -40,9 +40,9 @@ function processesIn(members: readonly GangMember[]): number {
 }
 
 /**
- * Returns the variables that jobs may override. The NCCL variables make NCCL report a lost peer instead of blocking. PyTorch versions
- * before 2.2 read the older of the two names. If there are several processes, each is limited to one thread, as with `torchrun`, because
- * otherwise each would use all cores.
+ * Returns the variables that jobs may override. Both NCCL variables make NCCL report a lost peer instead of blocking. Two are needed
+ * because PyTorch versions before 2.2 read only the older name. If there are several processes, each is limited to one thread, as with
+ * `torchrun`, because otherwise each would use all cores.
  */
 export function pytorchDefaults(processes: number): Record<string, string> {
   const nccl = { TORCH_NCCL_ASYNC_ERROR_HANDLING: '1', NCCL_ASYNC_ERROR_HANDLING: '1' };
