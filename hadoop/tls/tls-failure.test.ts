@@ -135,8 +135,8 @@ test('the error explains HTTPS to a plain HTTP server, and plain HTTP to an HTTP
 });
 
 /**
- * Serves a file system whose NameNode sends each transfer to the next DataNode in the list, and all transfers after the last one to the
- * last DataNode.
+ * Serves a file system. Its NameNode sends the first transfer to the first DataNode, the second transfer to the second DataNode, and so on.
+ * Once it has reached the last DataNode, it sends all further transfers there.
  */
 async function openFileSystem(...certificates: readonly string[]) {
   const stored: Buffer[] = [];

@@ -285,7 +285,9 @@ export const LIMITS = {
    * lost after 10 minutes.
    */
   forgetMs: 15 * 60_000,
-  /** How long the job waits for the cluster to report a cause before it fails because a program was killed by a signal. */
+  /**
+   * How long the job waits for the cluster to report a cause if a program was killed by a signal and the job would otherwise fail at once.
+   */
   truthMs: 3_000,
   /** How long a later attempt waits for a report about a container that the cluster does not list. */
   unlistedMs: 10_000,
