@@ -46,8 +46,8 @@ const PART = {
 export const finalSchema = withoutDefaults(z.strictObject(PART)) as z.ZodType<JobPart>;
 
 /**
- * Keys for which a site file may set defaults. A site file cannot override `kerberos`, because only the user may decide which keytab a job
- * ships.
+ * Keys for which a site file may set defaults. They include `kerberos`, which a site file cannot override, because only the user may decide
+ * which keytab a job ships.
  */
 export const defaultsSchema = withoutDefaults(z.strictObject({ ...PART, kerberos })) as z.ZodType<JobPart>;
 

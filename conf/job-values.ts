@@ -34,7 +34,7 @@ export const gpuCount = () => count(0, 1024);
 export const masterVcoreCount = () => count(1, 64);
 export const MOST_RESTARTS = 10_000;
 
-/** Accepts `alice@EXAMPLE.COM` and `service/host@REALM`. Rejects texts that kinit would treat as an option. */
+/** Accepts `alice@EXAMPLE.COM` and `service/host@REALM`. Rejects strings that kinit would treat as options. */
 export const principal = text().regex(/^[^\s@-][^\s@]*(@[^\s@]+)?$/, { error: 'expected a Kerberos principal such as alice@EXAMPLE.COM' });
 
 export const logLevel = z.enum(['debug', 'info', 'warn', 'error']);

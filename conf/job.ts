@@ -33,7 +33,7 @@ export interface Job {
   /** Files and archives for the programs of all roles. The names of the job's files must differ from the names of each role's own files. */
   readonly files: readonly ShippedFile[];
   readonly env: Readonly<Record<string, string>>;
-  /** Roles in the order of job.yaml. YARN containers are assigned to roles in this order. */
+  /** Roles in the same order as in job.yaml. YARN containers are assigned to roles in this order. */
   readonly roles: readonly Role[];
   /**
    * Determines when the job succeeds. With `all`, every tracked task must exit with code 0. With `chief`, the exit code of the chief

@@ -21,7 +21,7 @@ export interface ProbeOrder {
   /** Files that the containers need. */
   readonly resources: readonly Resource[];
   readonly nodes: readonly NodeToProbe[];
-  /** Time limit in ms until YARN has allocated all containers and they have all reported. */
+  /** Time limit in ms for YARN to allocate all containers and for the containers to report. */
   readonly timeoutMs: number;
 }
 
@@ -88,7 +88,7 @@ export interface ProbeResult {
 const FACT = /^tony-probe ([a-zA-Z]{1,32})=(.{0,500})$/gm;
 const MOST_FACTS = 64;
 
-/** Reads the facts in the output of probe.sh. YARN's diagnostics may contain only a part of this output. */
+/** Reads the facts in the output of probe.sh. YARN's diagnostics may contain only part of this output. */
 export function parseFacts(text: string): Record<string, string[]> {
   const facts: Record<string, string[]> = {};
   for (const [, name = '', value = ''] of [...text.matchAll(FACT)].slice(0, MOST_FACTS)) {

@@ -5,8 +5,9 @@ import { conditionsOf, inGang } from './role-conditions.ts';
 const MOST_STAGES = 100;
 
 /**
- * Returns the sets of roles that may have containers at the same time. A role with `after` receives containers only after the other roles
- * have succeeded and released their containers (see application-master/job/role-order.ts). Omits sets that are part of another set.
+ * Returns the sets of roles that may have containers at the same time. A role with `after` receives containers only after the roles that it
+ * waits for have succeeded and released their containers (see application-master/job/role-order.ts). Omits sets that are part of another
+ * set.
  */
 export function stagesOf(job: Pick<Job, 'roles'>): string[][] {
   const ended = new Map(job.roles.map(({ name }) => [name, endedBefore(job, name)]));

@@ -28,7 +28,7 @@ const FILE_NAME_PROBLEM = 'is not a valid file name (letters, digits and . _ + =
  */
 const fileName = z.string().regex(/^(?!\.{1,2}$)[A-Za-z0-9_.][A-Za-z0-9_.+=@-]{0,199}$/, { error: FILE_NAME_PROBLEM });
 
-/** Returns the schema of `files` or `archives` in job.yaml. `what` describes a path. */
+/** Returns the schema for `files` or `archives` in job.yaml. `what` describes a path. */
 export function shippedFiles(what: string, place: string) {
   const path = text().describe(what);
   return z

@@ -191,7 +191,7 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
       return [{ path, message: `${expectation}, found ${describe(document.getIn(path))}` }];
     }
     case 'invalid_union': {
-      // Report the mistakes in the alternative that has the same type as the value. These are more specific than "none of these".
+      // Report the mistakes in the alternative that has the same type as the value. They are more specific than "none of these".
       const meant = meantAlternative(issue.errors);
       if (meant?.some((inner) => inner.code !== 'invalid_format')) {
         return meant.flatMap((inner) =>

@@ -1,5 +1,5 @@
 /**
- * Error codes for all failures that users can see, with their meaning and default hint. `exit` is the exit code of the process: 1 if the job
+ * Error codes for all failures that users can see, with their meaning and default hint. `exit` is the process exit code: 1 if the job
  * failed, 2 if the request was invalid, 3 if the cluster was unreachable, 130 if the command was interrupted.
  */
 export const ERROR_CODES = {

@@ -57,7 +57,7 @@ interface ReadJob extends JobUses {
 
 /** Finds the jobs that use or have used each entry in a user's cache. */
 export class CacheUses {
-  /** Reasons why it may be unknown which entries some jobs use. A prune stops if there are any. */
+  /** Reasons why the list of uses may be incomplete. Any such reason stops a prune. */
   readonly gaps: string[] = [];
   readonly #store: HistoryStore;
   readonly #byHash = new Map<string, { last: CacheUse; readonly running: Set<string> }>();

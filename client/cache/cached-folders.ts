@@ -26,7 +26,7 @@ const ARCHIVE = /^(.+?)(?:-\d+)?\.tar\.gz$/;
 export interface CacheContent {
   /** Kind of content. `unfinished` means that an upload or a removal is in progress or was interrupted. */
   readonly kind: 'source' | 'bundles' | 'runtime' | 'tensorboard' | 'environment' | 'data' | 'file' | 'unfinished';
-  /** Name that job.yaml gives to the input folder, file name in containers, or name of an unfinished file or folder. */
+  /** For input data, the name in job.yaml. Otherwise, the file name in containers, or the name of the unfinished file or folder. */
   readonly name: string;
 }
 

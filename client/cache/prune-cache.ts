@@ -26,7 +26,7 @@ export interface CacheEntry {
 export interface CacheListing {
   /** Entries, most recently used or written first. */
   readonly entries: readonly CacheEntry[];
-  /** Reason why it may be unknown which entries some jobs use, or '' if all uses are known. */
+  /** Reason why the uses of some entries may be unknown, or '' if all uses are known. */
   readonly message: string;
 }
 
@@ -178,7 +178,7 @@ function refuseGaps({ gaps: [first] }: CacheUses): void {
 
 function entryOf(folder: CachedFolder, uses: CacheUses): CacheEntry {
   const { hash, uri, contents, bytes, lastWritten } = folder;
-  // No job uses an unfinished entry.
+  // Jobs never use unfinished entries.
   const used = isUnfinished(folder) ? { usedBy: [], lastUse: null } : uses.of(hash);
   return { hash, uri, contents, bytes, lastWritten, ...used };
 }

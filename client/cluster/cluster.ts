@@ -17,7 +17,10 @@ import { loadSite, siteFolders, storageProperties } from './site-file.ts';
 import { withSiteKeytab } from './site-keytab.ts';
 
 export interface ClusterOptions {
-  /** Web address of a ResourceManager, from which to download the Hadoop configuration. Default: the configuration in HADOOP_CONF_DIR. */
+  /**
+   * Web address of a ResourceManager from which to download the Hadoop configuration. By default, the configuration in HADOOP_CONF_DIR is
+   * used.
+   */
   readonly resourceManager?: string | undefined;
   /** URI of the staging root. Default: `<fs.defaultFS>/user/<user>/.tony-ts`. */
   readonly staging?: string | undefined;

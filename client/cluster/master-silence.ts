@@ -36,8 +36,8 @@ export class MasterSilence {
   }
 
   /**
-   * Ends the measurement. The caller must call this method when it has received a response from the ApplicationMaster in another way, or
-   * when the ApplicationMaster is not running.
+   * Ends the measurement. Callers must call this method when they receive a response from the ApplicationMaster by other means, or when the
+   * ApplicationMaster is not running.
    */
   end(): void {
     this.#since = null;

@@ -74,7 +74,7 @@ export async function toleratingOutages<T>(
   }
 }
 
-/** Returns true for errors that mean that the cluster is unreachable. */
+/** Returns true for errors that indicate that the cluster is unreachable. */
 export function isAway(error: unknown): boolean {
   return error instanceof TonyError && error.exitCode === 3;
 }

@@ -16,11 +16,11 @@ export interface KnownNames {
   readonly queues: readonly string[];
 }
 
-/** Resource keys that are valid in every cluster. For example, `gpus` is valid in a cluster without GPUs. */
+/** Resource keys that are valid in every cluster. For example, `gpus` is valid even in a cluster without GPUs. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['memory', 'vcores', 'gpus', 'instances']);
 
 export async function knownNames(resourceManager: Pick<ResourceManager, 'newApplication' | 'queues'>): Promise<KnownNames> {
-  // Only this response lists the resource types regardless of which scheduler is used. The new application ID is ignored.
+  // This is the only response that lists the resource types with every scheduler. The application ID in it is not used.
   const [{ maximum }, queues] = await Promise.all([resourceManager.newApplication(), resourceManager.queues()]);
   return { resources: Object.keys(amountsOf(maximum)), queues: queues.flatMap(({ path }) => path.split('.')) };
 }

@@ -66,8 +66,8 @@ function masterFailed(id: string, text: string): string {
 }
 
 /**
- * Extracts from the NodeManager's diagnostics what programs have written to stderr and similar files, without duplicates. Each part follows
- * a `Last ... bytes of` line and ends at an empty line.
+ * Returns the excerpts of stderr and similar files in the NodeManager's diagnostics, without duplicates. Each excerpt follows a `Last ...
+ * bytes of` line and ends at an empty line.
  */
 function writtenToStderr(text: string): string[] {
   const quotes: string[][] = [];

@@ -29,7 +29,7 @@ export interface JobDescription {
   readonly generations: number;
   readonly notices: readonly string[];
   readonly lostNodes: readonly LostNode[];
-  /** Orphaned containers whose programs may still be running. Once the job has ended, the containers that were orphaned at that time. */
+  /** Orphaned containers whose programs may still be running. Once the job has ended, the containers that were orphaned when it ended. */
   readonly orphanedContainers: readonly OrphanedContainer[];
   readonly pages: string | null;
   /** YARN's information about the job, or null for a local job. */

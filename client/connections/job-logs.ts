@@ -284,7 +284,7 @@ async function* read(
         over ? queue.unshift(reader) : queue.push(reader);
       }
     } catch (error) {
-      // Before throwing, yield the lines from the other reads that are still in progress. Otherwise, these lines would be lost.
+      // Do not throw yet. Otherwise, the lines from reads that are still in progress would be lost.
       if (error instanceof TonyError && error.code === 'LOGS_UNAVAILABLE') {
         failures.push({ task: reader.source.task, error });
       } else if (broken === null || isAway(broken.error)) {

@@ -22,9 +22,9 @@ const ANSWER_MS = 5_000;
 const MAXIMUM_ANSWER_BYTES = 64 << 20;
 /** How long (ms) to wait for a killed job to end. The ApplicationMaster stops the programs before it exits. */
 const KILL_MS = 30_000;
-/** Time limit (ms) for the first ApplicationMaster attempt to start. */
+/** Time limit (ms) for an ApplicationMaster attempt to appear if the process that starts the attempts is not running or not known yet. */
 const START_MS = 1_000;
-/** Time limit (ms) for the next ApplicationMaster attempt to start, while the process that starts it is running. */
+/** Time limit (ms) for an ApplicationMaster attempt to appear while the process that starts the attempts is running. */
 const RESTART_MS = 10_000;
 /** Time limit (ms) for a new ApplicationMaster to accept requests. */
 const LISTENING_MS = 10_000;
@@ -217,7 +217,7 @@ export class LocalJob implements JobConnection {
   /** Returns true if an ApplicationMaster is running. If one is starting, waits for it. */
   async #masterLives(): Promise<boolean> {
     for (const began = performance.now(); ; await delay(50)) {
-      // Read both process IDs at once, because the process that starts attempts may exit between two reads.
+      // Read both process IDs at once, because the process that starts the attempts may exit between two separate reads.
       const [pid, starter] = await this.#pids();
       if (await this.#isMaster(pid)) {
         return true;

@@ -59,7 +59,7 @@ export class LogReader {
    * @param over whether the file is complete
    */
   async next(over: boolean): Promise<{ readonly lines: readonly LogLine[]; readonly caughtUp: boolean }> {
-    // Request one more byte, which shows whether the other bytes start at the beginning of a line.
+    // Request one extra byte at the front, which shows whether the bytes after it start at the beginning of a line.
     const from = this.#end === null && this.#tail !== undefined ? { tail: this.#tail * BYTES_A_LINE + 1 } : { offset: this.#end ?? 0 };
     const piece = await this.source.read(this.#file, from);
     const caughtUp = piece === null || piece.bytes.length === 0;

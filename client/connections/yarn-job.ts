@@ -66,7 +66,7 @@ export class YarnJob implements JobConnection {
   readonly #startDeadline: StartDeadline | null;
 
   /**
-   * @param cluster the job's cluster, which `close` closes
+   * @param cluster the job's cluster, closed by `close`
    * @param startDeadline time limit for the ApplicationMaster to start. If an observation finds that the limit has passed, it kills the
    *   job.
    */
@@ -206,8 +206,8 @@ export class YarnJob implements JobConnection {
   }
 
   /**
-   * Waits until all nodes have copied their logs to HDFS, or until the times in COLLECTING_MS have passed. Until then, the output of some
-   * tasks may be missing.
+   * Waits until all nodes have copied their logs to HDFS, because the output of some tasks may be missing before that. Gives up after the
+   * time limits in COLLECTING_MS.
    * @returns the application
    */
   async #afterAggregation(): Promise<Application> {

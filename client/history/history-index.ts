@@ -12,7 +12,7 @@ const AT_ONCE = 16;
 const REMEMBERED = 2_000;
 /** Limits for one job list. They are large enough for several thousand typical jobs. The list omits jobs beyond the limits. */
 const LIMITS: ListLimits = { userBytes: 128 << 20, userMs: 10_000, ms: 30_000 };
-/** Number of bytes that listing a job folder counts as. */
+/** Number of bytes to charge for listing one job folder. */
 const FOLDER_BYTES = 4 << 10;
 /** Time limit (ms) for reading one job's files. */
 const JOB_MS = 10_000;

@@ -56,7 +56,7 @@ export class ListBudget {
     return this.#of(user).ms <= 0 || this.#now() >= this.#end;
   }
 
-  /** Charges the time that a concurrent read took to the users whose histories were read, in proportion to the bytes read for each. */
+  /** Divides the duration of a concurrent read among the users whose histories were read, in proportion to the bytes read for each user. */
   spend(ms: number, read: readonly { readonly user: string; readonly bytes: number }[]): void {
     const sum = read.reduce((total, { bytes }) => total + bytes, 0);
     for (const { user, bytes } of read) {
@@ -70,7 +70,7 @@ export class ListBudget {
     this.#of(user).leftOut++;
   }
 
-  /** Describes the omitted jobs. '' if no jobs were omitted. */
+  /** Description of the omitted jobs, or '' if no jobs were omitted. */
   get message(): string {
     const all = [...this.#shares].filter(([, { leftOut }]) => leftOut > 0).sort(([, a], [, b]) => b.leftOut - a.leftOut);
     if (all.length === 0) {

@@ -40,8 +40,8 @@ const IGNORE_FILE = '.tonyignore';
 
 /**
  * Lists the files to upload from a source folder. Excludes version control folders, files whose names suggest that they contain secrets,
- * and everything that `exclude` or .tonyignore matches. Both use gitignore syntax. Rejects a link to a target outside the folder, because
- * the target would be missing in containers.
+ * and everything that `exclude` or .tonyignore matches. `exclude` and .tonyignore use gitignore syntax. Rejects a link to a target outside
+ * the folder, because the target would be missing in containers.
  */
 export async function listSource(folder: string, exclude: readonly string[]): Promise<FolderListing> {
   const root = await resolveFolder(folder, 'source folder');

@@ -44,7 +44,7 @@ export async function runNotebook(job: JobConnection, options: RunNotebookOption
   return 'interrupted';
 }
 
-/** Error codes that mean that the notebook has ended. */
+/** Error codes that indicate that the notebook has ended. */
 const ENDED: ReadonlySet<string> = new Set(['JOB_FAILED', 'SESSION_ENDED']);
 
 export function howToConnect(applicationId: string): string {

@@ -51,8 +51,8 @@ export type Verdict =
   /** The job can start after other jobs have ended or the cluster has grown. */
   | { readonly type: 'waits'; readonly reasons: readonly string[] }
   /**
-   * YARN would reject the job, because the queue is stopped or may not use the nodes; or the ApplicationMaster would fail the job, because
-   * it exceeds a quota total and the site file sets `over: fail`.
+   * The job would be refused. YARN rejects a job if its queue is stopped or has no access to the nodes. If the site file sets `over: fail`,
+   * the ApplicationMaster fails a job that would exceed a quota total.
    */
   | { readonly type: 'refused'; readonly reasons: readonly string[] }
   /** The job cannot run even on an idle cluster. */

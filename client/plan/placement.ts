@@ -48,7 +48,7 @@ export function placed(
   const place = ({ role, resources, nodeLabel }: Ask, wanted: number): void => {
     const label = nodeLabel ?? defaultLabel;
     const bounds = budgets === undefined ? [] : limits.get(label);
-    // The queue may not use nodes with this label.
+    // The queue is not allowed to use nodes with this label.
     if (bounds === undefined) {
       return;
     }

@@ -30,7 +30,7 @@ export interface OutlineFiles {
   readonly stamp: string;
 }
 
-/** Selects the files that the list of jobs needs, without reading them. */
+/** Selects the files that the job list needs, without reading them. */
 export async function outlineFiles(storage: Storage, { folder }: Pick<JobPlace, 'folder'>): Promise<OutlineFiles> {
   const files = new Map(
     (await storage.list(folder, { most: MOST_NAMES })).flatMap((each) => (each.type === 'file' ? [[each.name, each]] : [])),
@@ -129,7 +129,7 @@ function parseHead(text: string): JobHead | null {
   };
 }
 
-/** Clips texts and removes fields that the list of jobs does not need, because their size is unbounded. */
+/** Clips long strings and removes the fields that the job list does not need, because their size is unbounded. */
 export function listed(status: JobStatus): JobStatus {
   const { tensorboard, elastic } = status;
   return {

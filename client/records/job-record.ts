@@ -35,8 +35,7 @@ const TASK_SAMPLE_BYTES = 128;
 const MOST_SAMPLE_BYTES = 20_000 * TASK_SAMPLE_BYTES;
 
 /**
- * Limits the total size of texts that are parsed concurrently, because parsing a text needs several times as much memory as the text
- * itself.
+ * Limits the total size of the files that are parsed concurrently, because parsing a file needs several times as much memory as its size.
  */
 const READING = new ByteBudget(32 << 20);
 

@@ -49,7 +49,7 @@ export interface ClusterReport {
 }
 
 /**
- * Maximum length of texts, in characters. An ApplicationMaster writes shorter texts, but the owner of the folder may have edited the files.
+ * Maximum length of strings, in characters. An ApplicationMaster writes shorter strings, but the folder's owner may have edited the files.
  */
 const LONGEST_TEXT = 16_384;
 const LONGEST_NAME = 1_024;
@@ -181,7 +181,7 @@ function parsedFinal(json: string, applicationId: string, check: (value: unknown
   return parsed?.applicationId === applicationId ? parsed : 'damaged';
 }
 
-/** Shortens a text to `most` characters. Copies the result, because a slice would keep the entire original text in memory. */
+/** Shortens a string to `most` characters. Copies the result, because a slice would keep the entire original string in memory. */
 export function shortened(value: string, most: number): string {
   return value.length <= most ? value : `${Buffer.from(value.slice(0, most - 1)).toString()}…`;
 }

@@ -129,8 +129,8 @@ def write_requirements(folder, requirements):
 
 
 def download(request, file, is_complete):
-    """Runs pip, and returns its exit code. A complete file lists every package with its checksum, so pip must not add
-    packages."""
+    """Runs pip, and returns its exit code. If the file is complete (lists every package with its checksum), pip must not
+    add packages."""
     from pip._internal.cli.main import main as pip
 
     show_unreadable_pages()

@@ -46,7 +46,7 @@ export async function downloadWheel(wheel: Wheel, architecture: Architecture, fo
   return file as string;
 }
 
-/** Downloads wheels for one Python version. Returns the paths in the order of `wheels`. */
+/** Downloads wheels for one Python version. Returns the paths in the same order as `wheels`. */
 export async function downloadWheels(
   what: string,
   wheels: readonly Wheel[],

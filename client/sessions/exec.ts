@@ -15,11 +15,11 @@ export interface ExecStreams {
 }
 
 /**
- * Runs a command in a task of a running job. The command runs in the same working directory and environment as the task's program. It is
- * stopped when the program, the executor or this process exits.
+ * Runs a command in a task of a running job. The command runs in the same working directory and environment as the task's program. The
+ * command is stopped when the program, the executor or this process exits.
  * @param task `ROLE:INDEX`
  * @param words program and arguments
- * @returns the exit code of the command, or 128 + N if signal N terminated it
+ * @returns the command's exit code, or 128 + N if signal N terminated the command
  * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
  */
 export async function execInTask(job: JobConnection, task: string, words: readonly string[], streams: ExecStreams): Promise<number> {

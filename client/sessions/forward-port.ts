@@ -10,7 +10,7 @@ import { SessionClient } from './session-client.ts';
 
 /** Interval at which the client checks whether the job has ended (ms). */
 const CHECK_MS = 10_000;
-/** Delay of the check that follows a failed connection (ms). A connection may have failed because the job has ended. */
+/** How long after a failed connection to check whether the job has ended (ms). */
 const DOUBT_MS = 1_000;
 /** Maximum number of sessions that a job accepts for each task. */
 const MOST_CONNECTIONS = 64;
@@ -85,7 +85,7 @@ export class ForwardedPort {
     }
   }
 
-  /** Reports consecutive failures with the same reason only once, because browsers repeat failed requests. */
+  /** Reports consecutive failures with the same reason only once, because browsers retry failed requests. */
   #notice(reason: string): void {
     if (!this.#closing.signal.aborted && reason !== this.#lastNotice) {
       this.#lastNotice = reason;
@@ -125,8 +125,8 @@ interface ForwardTarget {
 }
 
 /**
- * Forwards a port of this machine to a port on which a process of the task listens. The process may listen on any address of its node,
- * including the loopback address.
+ * Forwards a port on this machine to a port on which one of the task's processes listens. The process may listen on any of its node's
+ * addresses, including the loopback address.
  * @param task `ROLE:INDEX`
  * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF, LISTEN_FAILED
  */

@@ -23,7 +23,7 @@ export interface UserTerminal {
 
 /**
  * Runs a shell in a task. If the user has a terminal, the shell runs in a terminal of the same size on the node.
- * @returns the exit code of the shell
+ * @returns the shell's exit code
  * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
  */
 export async function openShell(job: JobConnection, task: string, options: ShellOptions): Promise<number> {

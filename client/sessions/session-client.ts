@@ -34,7 +34,7 @@ interface Connection {
   readonly token: string;
 }
 
-/** Opens sessions with the tasks of a job over one TLS connection. Accepts only the job's own certificate. */
+/** Opens sessions with a job's tasks over a single TLS connection. Accepts only the job's own certificate. */
 export class SessionClient {
   readonly #job: JobConnection;
   #connection: Connection | null = null;
@@ -137,7 +137,7 @@ export class SessionClient {
   }
 }
 
-/** Errors that would occur again if the client repeated the request. */
+/** Errors that would occur again if the client retried the request. */
 const FINAL: ReadonlySet<status> = new Set([
   status.UNAUTHENTICATED,
   status.INVALID_ARGUMENT,

@@ -96,7 +96,7 @@ async function unpack(file: JobFile, folder: string, signal: AbortSignal = new A
   const [command, args] =
     archiveEnding(file) === '.zip'
       ? ['python3', ['-I', '-c', UNZIP, shipped.path, folder]]
-      : // NodeManagers also use tar. It keeps absolute links, for example the link from a virtual environment to its interpreter.
+      : // Like NodeManagers, use tar, which keeps absolute links, such as the link from a virtual environment to its interpreter.
         ['tar', ['--no-same-owner', '-xf', shipped.path, '-C', folder]];
   await runExplained({ command, args, cwd: folder, signal, timeoutMs: UNPACK_MS }, (failure) =>
     broken(failure.lastLines(1).trim() || failure.message, failure),

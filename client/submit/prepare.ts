@@ -29,7 +29,7 @@ export interface DryRun {
   readonly request: SubmitRequest | null;
 }
 
-/** Checked job, which owns the cluster connection until the caller passes it to `submitPrepared` or `dryRunPrepared`. */
+/** Checked job. It owns the cluster connection until the caller passes the job to `submitPrepared` or `dryRunPrepared`. */
 export interface Prepared {
   readonly job: Job;
   readonly plan: JobPlan;

@@ -1,6 +1,6 @@
 import type { ReadStream } from 'node:tty';
 
-/** Exit code of a process that SIGINT terminated: 128 plus the signal number, as in shells. */
+/** Exit code of a process terminated by SIGINT: 128 plus the signal number, as in a shell. */
 export const INTERRUPTED = 130;
 
 /** The user's choice after pressing Ctrl-C while a command follows a job. */
@@ -10,7 +10,7 @@ export interface InterruptOptions {
   /** Terminal from which the answer is read, or null if there is none. */
   readonly input: ReadStream | null;
   readonly mayDetach: boolean;
-  /** Shows the question. Called with an empty text after the user has answered. */
+  /** Shows the question. Called with an empty string after the user has answered. */
   readonly ask: (question: string) => void;
   /** Called with the decision, unless the decision is `continue`. */
   readonly decided: (decision: 'detach' | 'kill', by: 'person' | 'signal') => void;

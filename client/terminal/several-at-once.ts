@@ -1,5 +1,5 @@
 /**
- * Runs `action` for all items, with at most `most` calls at the same time. Returns the results in the order of the items. Stops at the
+ * Runs `action` for all items, with at most `most` calls at the same time. Returns the results in the same order as the items. Stops at the
  * first failure.
  */
 export async function severalAtOnce<Item, Result>(

@@ -64,7 +64,7 @@ export function printable(text: string): string {
   return text.replace(CONTROL, (found) => (OWN_STYLES.has(found) ? found : ''));
 }
 
-/** Shortens a text to `width` columns, and marks the shortened end with an ellipsis. */
+/** Shortens a string to `width` columns, and marks the shortened end with an ellipsis. */
 export function clip(text: string, width: number): string {
   if (widthOf(text) <= width) {
     return text;

@@ -20,7 +20,7 @@ export function headOf(text: string, width: number): string {
   return text;
 }
 
-/** Pads a text to `width` columns with spaces. */
+/** Pads a string to `width` columns with spaces. */
 export function padTo(text: string, width: number, align: 'left' | 'right' = 'left'): string {
   const blanks = ' '.repeat(Math.max(0, width - widthOf(text)));
   return align === 'left' ? text + blanks : blanks + text;

@@ -117,7 +117,7 @@ export const ROLE_KEYS: Readonly<Record<string, Carrying>> = {
   'depends-on': not('TonY itself ignores this key; to make a role wait, write `after`'),
 };
 
-/** Patterns for TonY's keys that define role groups and dependencies on them, as they appear in the documentation. */
+/** TonY's keys that define role groups and dependencies on them. GROUP and ROLE stand for names, as in the documentation. */
 export const ORDER_KEYS: Readonly<Record<string, Carrying>> = {
   'tony.application.group.GROUP': to('roles.*.endAfter.role'),
   'tony.application.dependency.ROLE.timeout.after.GROUP': to('roles.ROLE.endAfter.within', 'the time is in seconds'),

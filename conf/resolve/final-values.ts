@@ -8,7 +8,7 @@ import { isTensorBoardRole } from './tensorboard-role.ts';
 export interface FinalValue {
   /** Key in job.yaml, for example `heartbeat.interval`. */
   readonly path: readonly string[];
-  /** Value that the job sets, in the syntax of job.yaml, or null if the job sets none. */
+  /** Value that the job sets, in job.yaml syntax, or null if the job sets none. */
   readonly was: string | null;
   readonly is: string;
 }

@@ -40,7 +40,7 @@ const frozenJob = z.strictObject({
 });
 
 /**
- * Parses job.json. Applies all validation rules of job.yaml, because users can edit the file.
+ * Parses job.json. Applies all job.yaml validation rules, because users can edit job.json.
  * @throws TonyError JOB_INVALID with the first few mistakes.
  */
 export function parseFrozenJob(text: string): FrozenJob {

@@ -21,7 +21,7 @@ import type { SiteConfig } from './site.ts';
 import { chiefOf, isRanked, isServing, strategyProblems, unprotected, withStrategyRoles } from './strategy-roles.ts';
 
 export interface LoadOptions {
-  /** Overrides in the syntax of `--set`, for example `roles.worker.instances=4`. Values are YAML. `\.` stands for a dot within a key. */
+  /** Overrides in `--set` syntax, for example `roles.worker.instances=4`. Values are YAML. `\.` stands for a dot within a key. */
   readonly set?: readonly string[];
   /** The cluster's site file, or null for local jobs. Its defaults set missing keys, and its final values override the job's keys. */
   readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;

@@ -185,7 +185,7 @@ export function describeMistakes({ issues }: z.ZodError, whole: string): string 
 }
 
 /**
- * Validates a Job that a program has created or changed. Applies all rules of job.yaml. Returns a copy.
+ * Validates a Job that a program has created or changed. Applies all job.yaml rules. Returns a copy.
  * @throws TonyError JOB_INVALID with the first few mistakes.
  */
 export function checkedJob(job: Job): Job {

@@ -29,14 +29,14 @@ export interface SiteConfig {
     readonly maxAgeMs: number | null;
   };
   readonly tls: {
-    /** PEM file with the certificate authorities of the cluster. A relative path is resolved against the folder of the site file. */
+    /** PEM file with the cluster's certificate authorities. A relative path is resolved against the site file's folder. */
     readonly ca: string | null;
   };
   readonly storage: {
     /** Address of HttpFS or Knox for the default file system, or addresses keyed by nameservice or `host:port`. Null if there is none. */
     readonly gateway: StorageGateway | null;
     /**
-     * File that contains `USER:PASSWORD` for the gateway. A relative path is resolved against the folder of the site file, and a path that
+     * File that contains `USER:PASSWORD` for the gateway. A relative path is resolved against the site file's folder, and a path that
      * starts with `~/` against the home folder.
      */
     readonly credentials: string | null;
@@ -52,7 +52,7 @@ export type StorageGateway = string | Readonly<Record<string, string>>;
 
 export interface SiteKeytab {
   readonly principal: string;
-  /** Path of the keytab. A relative path is resolved against the folder of the site file. */
+  /** Path of the keytab. A relative path is resolved against the site file's folder. */
   readonly keytab: string;
 }
 

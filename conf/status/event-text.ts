@@ -58,8 +58,8 @@ export function namesNode({ cause, node }: TaskFailure): boolean {
 const KILLED = 137;
 
 /**
- * Explains a SIGKILL. YARN does not report who sent the signal. It was probably the kernel, which kills processes that exceed their
- * container's memory limit.
+ * Explains a SIGKILL. YARN does not report who sent the signal, but the sender was probably the kernel, which kills processes that exceed
+ * their container's memory limit.
  */
 function killedByKernel(role: string, memoryMb?: number): string {
   const limit =

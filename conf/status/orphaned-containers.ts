@@ -5,7 +5,7 @@ const MOST_NAMED = 5;
 
 /**
  * Lists the programs that may still be running in containers that YARN considers lost. Returns one sentence per node.
- * @param now current time in ms since the epoch. For a finished job, determines how long each program may still run.
+ * @param now current time in ms since the epoch. For a finished job, the remaining run times are computed from it.
  */
 export function orphanTexts(
   { orphanedContainers, finishedAt }: Pick<JobStatus, 'orphanedContainers' | 'finishedAt'>,

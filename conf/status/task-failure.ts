@@ -43,9 +43,9 @@ export type FailureCause =
   /** A signal such as SIGSTOP suspended the program. */
   | { readonly kind: 'stopped'; readonly ms: number }
   | { readonly kind: 'unanswered'; readonly order: 'prepare' | 'start'; readonly ms: number }
-  /** The reports of the executor contradict each other. The executor has lost track of its program. */
+  /** The executor's reports contradict each other, so the executor has lost track of its program. */
   | { readonly kind: 'inconsistent' }
-  /** Another task reported that the program of this task did not respond. */
+  /** Another task reported that this task's program did not respond. */
   | { readonly kind: 'blamed'; readonly by: string }
   /** The executor did not register in time. */
   | { readonly kind: 'unheard'; readonly ms: number }

@@ -60,7 +60,7 @@ export function dockerEnvironment(docker: DockerContainer | null): Readonly<Reco
   };
 }
 
-/** Formats the value in the syntax of job.yaml, as `none` or `{image: ..., mounts: [...], network: ...}`. */
+/** Formats the value in job.yaml syntax, as `none` or `{image: ..., mounts: [...], network: ...}`. */
 export function writtenDocker(docker: DockerContainer | null): string {
   if (docker === null) {
     return 'none';

@@ -55,12 +55,12 @@ export function formatDuration(ms: number): string {
   return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
 }
 
-/** Formats MiB without rounding, in the syntax of job.yaml. For example, 4096 becomes `4g`, and 1536 becomes `1536m`. */
+/** Formats MiB without rounding, in job.yaml syntax. For example, 4096 becomes `4g`, and 1536 becomes `1536m`. */
 export function writtenMemory(mebibytes: number): string {
   return mebibytes % 1024 === 0 ? `${mebibytes / 1024}g` : `${mebibytes}m`;
 }
 
-/** Formats ms without rounding, in the syntax of job.yaml. For example, 90_000 becomes `90s`, and 3_600_000 becomes `1h`. */
+/** Formats ms without rounding, in job.yaml syntax. For example, 90_000 becomes `90s`, and 3_600_000 becomes `1h`. */
 export function writtenDuration(ms: number): string {
   const [unit, factor] = Object.entries(MILLISECONDS)
     .filter(([, each]) => ms % each === 0)

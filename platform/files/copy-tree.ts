@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { chmod, copyFile, lstat, mkdir, readdir, readlink, symlink } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Number of concurrent copies. By default, libuv's thread pool has 4 threads. */
+/** Number of concurrent copies. Twice the default number of threads in libuv's pool. */
 const COPIES_AT_ONCE = 8;
 
 interface PendingCopy {

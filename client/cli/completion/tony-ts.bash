@@ -2,9 +2,9 @@
 # `tony-ts completion --words` receives the words up to the cursor. Its first line is `words`, `files` or `folders`. After `words`, each
 # line is a candidate, with its description after a tab.
 #
-# bash also splits words at the characters of COMP_WORDBREAKS, such as `:` and `=`, and replaces only the text after the last of them.
+# bash also splits words at the characters in COMP_WORDBREAKS, such as `:` and `=`, and replaces only the text after the last of them.
 # Therefore, this script joins the parts into whole words, and removes the text before the last separator from the candidates. It adds
-# descriptions only when bash lists candidates without inserting one. The script runs in bash 3.2, the version of macOS.
+# descriptions only when bash lists candidates without inserting one. The script runs in bash 3.2, the version in macOS.
 _tony_ts() {
   local rest="${COMP_LINE:0:COMP_POINT}" part line kind='' current='' prefix='' break i
   local -a words=() values=() shown=()

@@ -28,7 +28,7 @@ export interface DescribedOption {
   readonly isFlag: boolean;
   /** Whether the option may be repeated. */
   readonly isList: boolean;
-  /** Whether the value may begin with a dash, unless the word is one of the command's options. */
+  /** Whether the value may begin with a dash. A word that is one of the command's options is never treated as a value. */
   readonly takesNextWord: boolean;
   readonly choices: readonly string[];
   /** Range for a whole number, or null for other options. */
@@ -39,7 +39,7 @@ export interface DescribedOption {
   readonly on: boolean;
   /** Default value. Empty for flags and for options without a default. */
   readonly fallback: string;
-  /** Converts a value to the spelling that the choices use. Called before the value is checked. */
+  /** Converts a value to the spelling used in `choices`. Called before the value is checked. */
   readonly normalize: (value: string) => string;
 }
 

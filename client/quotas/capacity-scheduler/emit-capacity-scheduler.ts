@@ -16,7 +16,7 @@ export interface EmitOptions extends ClusterOptions {
   readonly base?: string | undefined;
   /** Notation for queue sizes. The default is `mixed` for Hadoop 3.4 and newer, and `absolute` for older versions. */
   readonly queueMode?: QueueMode | undefined;
-  /** Number of ApplicationMasters that a queue can run in addition to its total. The default is 8. */
+  /** Number of ApplicationMasters whose resources are added to a queue's total. The default is 8. */
   readonly masters?: number;
   /** Whether to write queue sizes even if nodes are lost, unhealthy or being decommissioned. The default is false. */
   readonly allowMissingNodes?: boolean;

@@ -175,8 +175,8 @@ function partitionsOf(
 }
 
 /**
- * Adds the resources of `masters` ApplicationMasters to a limit, because the scheduler counts ApplicationMasters and totals do not. Limits
- * the result to the parent queue's maximum.
+ * Adds the resources of `masters` ApplicationMasters to a limit, because the scheduler counts ApplicationMasters toward the limit, whereas
+ * totals exclude them. Limits the result to the parent queue's maximum.
  */
 function within({ amounts }: Limit, own: QueuePartition, above: Resources, masters: number): Resources {
   const now = amountsOf(own.maximum);

@@ -86,7 +86,7 @@ function shareOut(draft: SchedulerDraft, parent: CapacityQueue, lost: ReadonlyMa
 
 /**
  * Sets a queue's guaranteed capacity on nodes with a label. Also raises a maximum that is below this capacity, because the scheduler would
- * reject the queue.
+ * otherwise reject the queue.
  */
 function giveShare(draft: SchedulerDraft, { path }: CapacityQueue, label: string, share: number): void {
   const key = `${path}.accessible-node-labels.${label}`;

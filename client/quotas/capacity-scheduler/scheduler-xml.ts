@@ -4,7 +4,7 @@ const WIDTH = 100;
 
 /**
  * Returns the text of capacity-scheduler.xml.
- * @param about text with which the comment in the file begins
+ * @param about text at the beginning of the comment in the file
  */
 export function schedulerXml({ properties, notices }: SchedulerConfiguration, about: readonly string[]): string {
   const comment = [...about, ...(notices.length === 0 ? [] : ['', 'Notices:']), ...notices.map((notice) => `- ${notice}`)];
