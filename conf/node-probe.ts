@@ -60,7 +60,7 @@ export interface ProbeReached {
 }
 
 export interface Unreached {
-  /** Address of the other NodeManager. */
+  /** Address of the NodeManager that the container could not reach. */
   readonly node: string;
   readonly reason: string;
 }

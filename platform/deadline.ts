@@ -1,6 +1,6 @@
 /**
  * Settles like `work`. If `work` takes longer than `ms`, returns the result of `onTimeout`, which may throw. The timeout does not stop
- * `work`, but its result is ignored.
+ * `work`, but the result of `work` is then ignored.
  */
 export async function withTimeout<T, L>(work: Promise<T>, ms: number, onTimeout: () => L): Promise<T | L> {
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,6 +1,6 @@
 /**
  * Settles like `work`, or rejects with the signal's abort reason. Intended for work that does not support signals. An abort does not stop
- * `work`, but its result is ignored.
+ * `work`, but the result of `work` is then ignored.
  */
 export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) {

@@ -105,7 +105,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
           retired.add(reader);
         }
       }
-      // The logs and the job state may come from different services. Only a successful read of the logs ends an outage.
+      // The logs and the job state may come from different services, so only a successful read of the logs ends an outage.
       const back = outage.answered();
       if (back !== null) {
         onNotice(back);

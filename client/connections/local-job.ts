@@ -96,8 +96,8 @@ export class LocalJob implements JobConnection {
           hint: `Kill its ApplicationMaster (process ${pid}) manually.`,
         });
       }
-      // Signal a new ApplicationMaster only after it has installed its signal handler. An earlier signal would kill it, and the next
-      // attempt would continue the job.
+      // Signal a new ApplicationMaster only after it has installed its signal handler. An earlier signal would kill the ApplicationMaster,
+      // and its next attempt would continue the job.
       const listens = (await this.#address())?.pid === pid || waited > LISTENING_MS;
       if (pid !== null && pid !== signalled && listens) {
         // If the ApplicationMaster has just exited, the next observation contains the result.

@@ -51,7 +51,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
           yield entry;
         }
       }
-      // The history and the job state may come from different services. Only a successful read of the events ends an outage.
+      // The history and the job state may come from different services, so only a successful read of the events ends an outage.
       report(outage.answered());
       if (result !== null || !follow) {
         return;

@@ -19,8 +19,8 @@ export interface NotebookServer {
 }
 
 /**
- * Waits until the notebook's server is running, and returns its port and token. A command in the task reads both from a file that the
- * server writes.
+ * Waits until the notebook's server is running, and returns its port and token. A command in the task reads the port and the token from a
+ * file that the server writes.
  * @param onWaiting called with the reason for waiting whenever it changes
  * @throws TonyError JOB_FAILED with the last output lines if the job has failed, SESSION_ENDED if the job has ended for any other reason,
  *   and the errors of `execInTask`; also the abort reason of `signal`

@@ -18,7 +18,7 @@ export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Pr
   }
   const { Document, Scalar, visit } = await import('yaml');
   return (value) => {
-    // Convert to JSON first, so that both formats omit undefined and contain dates as strings.
+    // Convert to JSON first, so that YAML output, like JSON, omits undefined and contains dates as strings.
     const document = new Document(JSON.parse(JSON.stringify(value)));
     // Only double-quoted YAML strings may contain escape sequences.
     const quote = (_: unknown, scalar: InstanceType<typeof Scalar>): void => {

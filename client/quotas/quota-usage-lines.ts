@@ -66,7 +66,7 @@ const COLUMNS: readonly FittedColumn<QuotaSum>[] = [
   },
 ];
 
-/** Subject of a limit: a user, group or queue, a role, or a role within one of them. */
+/** Subject of a limit: a user, a group, a queue, a role, or a role of one user, group or queue. */
 export type Who = Pick<QuotaSum, 'user' | 'group' | 'queue' | 'role'>;
 
 /** Formats a subject, such as `queue research, role worker` or `every other user`. */

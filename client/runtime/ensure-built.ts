@@ -24,7 +24,7 @@ export interface Built<T> {
 
 /**
  * Returns the artefact from the cache, or builds it. If several processes need the same artefact, one of them builds it and the others
- * wait. An interrupted build leaves no artefact in the cache.
+ * wait. An interrupted build does not leave an artefact in the cache.
  * @throws TonyError FOLDER_UNSAFE, RUNTIME_CACHE_UNWRITABLE, RUNTIME_BROKEN, and the errors of `build`
  */
 export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>, progress: Progress): Promise<T> {

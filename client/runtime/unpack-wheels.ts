@@ -11,7 +11,7 @@ const UNPACK_MS = 20 * 60_000;
 export interface WheelPlaces {
   /** Folder from which Python imports the packages. */
   readonly folder: string;
-  /** Folder for data files and, in `bin/`, for commands. If null, both are omitted. */
+  /** Folder for data files and, in `bin/`, for commands. If null, data files and commands are omitted. */
   readonly root?: string | null;
   /** Regular expression in Python syntax that matches the paths of the wanted files. By default, all files are unpacked. */
   readonly wanted?: RegExp;

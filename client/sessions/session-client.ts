@@ -82,7 +82,7 @@ export class SessionClient {
     }
   }
 
-  /** Throws if the job belongs to another user. Only the owner can read a job's staging folder. */
+  /** Throws if the job belongs to another user, because only the owner can read a job's staging folder. */
   async #throwIfForeign(): Promise<void> {
     const { records, applicationId } = this.#job;
     const owner = (await records.yarn())?.user ?? records.user;

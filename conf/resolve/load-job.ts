@@ -119,8 +119,8 @@ export function parseJob(text: string, options: ParseOptions): Job {
 }
 
 /**
- * Applies site defaults to the roles that the strategy adds. Such a role is a copy of the chief's role, so only the defaults under its own
- * name, the node label and other resource types are missing.
+ * Applies site defaults to the roles that the strategy adds. Such a role is a copy of the chief's role, so only three kinds of defaults are
+ * missing: those under its own name, the node label, and other resource types.
  */
 function withDefaultsOfStrategyRoles(job: Job, written: unknown, { defaults }: Pick<SiteConfig, 'defaults'>): Job {
   const parts = defaultsSchema.parse(defaults).roles ?? {};
