@@ -36,8 +36,8 @@ export interface Job {
   /** Roles in the same order as in job.yaml. YARN containers are assigned to roles in this order. */
   readonly roles: readonly Role[];
   /**
-   * Determines when the job succeeds. With `all`, every tracked task must exit with code 0. With `chief`, the exit code of the chief
-   * determines the result.
+   * Determines when the job succeeds. With `all`, every tracked task must exit with code 0. With `chief`, the chief's exit code determines
+   * the result.
    */
   readonly success: 'all' | 'chief';
   readonly gang: { readonly timeoutMs: number };
@@ -149,12 +149,12 @@ export interface Role {
    * fails if one of them fails.
    */
   readonly tracking: 'tracked' | 'untracked' | 'sidecar';
-  /** Whether task 0 of this role is the chief. This is true for exactly one role of the job. */
+  /** Whether task 0 of this role is the chief. This is true for exactly one role in each job. */
   readonly chief: boolean;
-  /** Whether the tasks of this role belong to the gang. Each of these tasks has a rank and takes part in all-reduce. */
+  /** Whether this role's tasks belong to the gang. Each of these tasks has a rank and takes part in all-reduce. */
   readonly ranked: boolean;
   /**
-   * Whether the tasks of this role store the weights for the `parameter-server` strategy. These tasks have no rank, but every generation
+   * Whether this role's tasks store the weights for the `parameter-server` strategy. These tasks have no rank, but every generation
    * includes all of them.
    */
   readonly servesParameters: boolean;

@@ -38,7 +38,7 @@ const archivePath = text().superRefine((path, context) => {
   }
 });
 
-/** Schema of `python` in job.yaml. */
+/** Schema for `python` in job.yaml. */
 export const pythonSchema = z.union(
   [
     z.literal('system'),
@@ -58,7 +58,7 @@ export const pythonSchema = z.union(
   { error: 'expected system, {requirements, version, platform} or {archive}' },
 );
 
-/** Schema of `python` in a resolved job. */
+/** Schema for `python` in a resolved job. */
 export const resolvedPython: z.ZodType<PythonEnvironment> = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('system') }),
   z.strictObject({ type: z.literal('requirements'), file: text(), version: version.nullable(), platform: platform.nullable() }),

@@ -115,7 +115,7 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
   });
 }
 
-/** `task` limits of users, groups and queues apply to all containers of a job, including the ApplicationMaster's container. */
+/** `task` limits for users, groups and queues apply to all of a job's containers, including the ApplicationMaster's container. */
 function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
   return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
     const limit = limits.task?.[resource];

@@ -30,14 +30,13 @@ export interface RunningJob extends Owner, Demand {
 }
 
 /**
- * Default resources of the ApplicationMaster's container. Every job needs such a container, so per-container limits always allow these
+ * Default resources for the ApplicationMaster's container. Every job needs such a container, so per-container limits always allow these
  * resources.
  */
 export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amounts;
 
 /**
- * Returns the resources of a running job. These are the demand in its tags, and any resources that the cluster reports in addition to this
- * demand.
+ * Returns a running job's resources: the demand in its tags, and any resources that the cluster reports in addition to this demand.
  * @param demand demand in the tags, or null if there are no valid tags
  * @param tasks resources of the tasks, as reported by the cluster
  * @param master resources of the ApplicationMaster, as reported by the cluster
@@ -73,7 +72,7 @@ export interface Rule {
   readonly limits: RoleLimits;
   /** Role to which the limit applies, or null for the whole job. */
   readonly role: string | null;
-  /** Returns true if the total includes running jobs of this owner. */
+  /** Returns true if the total includes this owner's running jobs. */
   readonly shares: (owner: Owner) => boolean;
 }
 
@@ -88,7 +87,7 @@ export interface Shortage {
 
 export const EVERYBODY = '*';
 
-/** Returns every limit in the site file that applies to a job of this owner with these roles. */
+/** Returns every limit in the site file that applies to this owner's job with these roles. */
 export function rulesFor(quotas: Quotas, roles: readonly string[], owner: Owner): Rule[] {
   return [
     ...roleRules(quotas.roles, 'quotas.roles', roles, () => true),
@@ -229,8 +228,8 @@ export function describeShortage({ path, resource, limit, asked, used, holders }
 }
 
 /**
- * Returns the resources of one role. If `role` is null, returns the peak of the whole job including its ApplicationMaster. Resource names
- * are in lower case.
+ * Returns one role's resources. If `role` is null, returns the peak of the whole job including its ApplicationMaster. Resource names are in
+ * lower case.
  */
 export function amountsOf(
   { roles, peak, master, beyond }: Demand & Pick<RunningJob, 'beyond'>,
@@ -249,8 +248,7 @@ export function setsTotals({ roles, users, groups, queues }: Quotas): boolean {
 }
 
 /**
- * Returns the shortest run time or idle time in ms that the site file allows for jobs of this owner, or null if the site file sets no
- * limit.
+ * Returns the shortest run time or idle time in ms that the site file allows for this owner's jobs, or null if the site file sets no limit.
  */
 export function timeLimitOf(quotas: Quotas, owner: Owner, key: 'timeout' | 'idle'): { readonly ms: number; readonly path: string } | null {
   const all = scopesOf(quotas, owner).flatMap(({ path, limits }) => {

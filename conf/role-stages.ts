@@ -1,7 +1,7 @@
 import type { Job } from './job.ts';
 import { conditionsOf, inGang } from './role-conditions.ts';
 
-/** Maximum number of stages. If there are more, `stagesOf` assumes that all roles of the job run at the same time. */
+/** Maximum number of stages. If there are more, `stagesOf` assumes that all of the job's roles run at the same time. */
 const MOST_STAGES = 100;
 
 /**

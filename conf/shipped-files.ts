@@ -56,7 +56,7 @@ export function shippedFiles(what: string, place: string) {
     .default({});
 }
 
-/** Schema of the files in a resolved job. */
+/** Schema for the files in a resolved job. */
 export const resolvedFiles = z.array(
   z.strictObject({ name: fileName, type: z.enum(['file', 'archive']), path: text(), visibility: visibility.nullable() }),
 );

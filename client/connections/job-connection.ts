@@ -14,7 +14,7 @@ export interface Observation {
    * responds or is not running.
    */
   readonly masterSilentMs: number | null;
-  /** Result of the job, or null until the job ends. */
+  /** The job's result, or null until the job ends. */
   readonly result: JobResult | null;
 }
 

@@ -53,8 +53,8 @@ const LIST_EARLY_EVERY_MS = 1_000;
 const WAIT_EVERY_MS = 10_000;
 
 /**
- * Yields the output of a job. Reads from the nodes while the job runs, and from YARN's aggregated logs afterwards. Without `follow`, yields
- * one container after another, oldest first. With `follow`, yields the lines from all tasks as they are written, including those from
+ * Yields a job's output. Reads from the nodes while the job runs, and from YARN's aggregated logs afterwards. Without `follow`, yields one
+ * container after another, oldest first. With `follow`, yields the lines from all tasks as they are written, including those from
  * containers that start later.
  * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
  *   if the cluster is unreachable for longer than `maxWaitMs`

@@ -34,7 +34,7 @@ export interface KillReport {
   readonly killed: boolean;
   /** The tasks and the progress that were lost, according to the last status before the job was killed. */
   readonly impact: KillImpact;
-  /** State of the job before it was killed, or its result if it had already ended. */
+  /** The job's state before it was killed, or its result if it had already ended. */
   readonly observation: Observation;
 }
 

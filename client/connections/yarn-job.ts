@@ -306,7 +306,7 @@ export class YarnJob implements JobConnection {
     return read === null || read.final === 'damaged' ? null : read.final;
   }
 
-  /** Removes the staging folder of a killed job, because its ApplicationMaster had no time to remove it. */
+  /** Removes a killed job's staging folder, because its ApplicationMaster had no time to remove it. */
   async #tidy(application: Application): Promise<void> {
     if (this.#tidied || application.user !== this.#cluster.user) {
       return;

@@ -50,7 +50,7 @@ export async function readJobKeytab(
       },
     );
   }
-  // If the configured principal contains _HOST, the ticket's principal contains the name of this machine.
+  // If the configured principal contains _HOST, the ticket's principal contains this machine's name.
   const ticket = await tryKeytab(principal, keytab.keytab, environment);
   return { principal: ticket.principal, ...file };
 }

@@ -56,7 +56,7 @@ const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']
 
 /**
  * Formats an event.
- * @param rows tasks of the job, which determine whether node names need a port; undefined if the tasks are unknown
+ * @param rows the job's tasks, which determine whether node names need a port; undefined if the tasks are unknown
  */
 export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly { readonly node: string | null }[]): string {
   switch (event.type) {

@@ -24,7 +24,7 @@ export interface Span {
 }
 
 export interface PlannedContainers {
-  /** `ApplicationMaster`, or the name of the role. */
+  /** `ApplicationMaster`, or the role name. */
   readonly role: string;
   readonly instances: Span;
   /** Resources per container: memory (MiB), vcores, gpus, and other resource types. */

@@ -51,7 +51,7 @@ export class ClusterHistory implements HistoryStore {
   }
 
   /**
-   * Opens the histories of a cluster. If `ownsCluster` is true, `close` also closes the cluster.
+   * Opens a cluster's histories. If `ownsCluster` is true, `close` also closes the cluster.
    * @throws TonyError SITE_INVALID, SITE_UNREADABLE, HDFS_UNREACHABLE
    */
   static async open(cluster: HadoopCluster, { ownsCluster = true } = {}): Promise<ClusterHistory> {
@@ -201,7 +201,7 @@ export class ClusterHistory implements HistoryStore {
 }
 
 /**
- * Returns YARN's report only if the owner of the history folder submitted the application. This server may be able to read other users'
+ * Returns YARN's report only if the history folder's owner submitted the application. This server may be able to read other users'
  * applications, and must not disclose them.
  */
 function answerFor(place: JobPlace, application: Application | undefined): ClusterAnswer {

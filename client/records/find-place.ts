@@ -8,9 +8,8 @@ const AT_ONCE = 16;
 const MOST_NAMED = 5;
 
 /**
- * Finds the history of a job. Searches the histories of `user`, which defaults to the caller, and then the histories of all users. If
- * several users have a history with this ID, returns the history of the user who submitted the application, because the other folders may
- * be forged.
+ * Finds a job's history. Searches the histories of `user`, which defaults to the caller, and then all users' histories. If several users
+ * have a history with this ID, returns the history of the user who submitted the application, because the other folders may be forged.
  * @throws TonyError HISTORY_UNKNOWN if no history is visible, or if several users have one and YARN has no record of the application
  */
 export async function findPlace(store: HistoryStore, applicationId: string, user?: string): Promise<JobPlace> {

@@ -13,7 +13,7 @@ export interface HistoryStore {
   users(): Promise<Found<string>>;
   /** Returns a user's histories, in no particular order. */
   places(user: string): Promise<Found<JobPlace>>;
-  /** Returns the history of a job, or null if it does not exist. */
+  /** Returns a job's history, or null if it does not exist. */
   place(user: string, applicationId: string): Promise<JobPlace | null>;
   /**
    * Queries the cluster for the state of jobs without a final status, in as few requests as possible. Returns the answers keyed by folder

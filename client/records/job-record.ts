@@ -40,7 +40,7 @@ const MOST_SAMPLE_BYTES = 20_000 * TASK_SAMPLE_BYTES;
 const READING = new ByteBudget(32 << 20);
 
 /**
- * Reads the history of a job. Ignores missing and damaged files.
+ * Reads a job's history. Ignores missing and damaged files.
  * @param withEvents whether to read the events even if final.json is complete
  * @throws TonyError ACCESS_DENIED, HDFS_UNREACHABLE
  */
@@ -150,7 +150,7 @@ async function readParsed<T>(storage: Storage, uri: string, largest: number, par
   return entry === null || entry.type !== 'file' || entry.size > largest ? null : readPart(storage, uri, { length: entry.size }, parse);
 }
 
-/** Reads and parses a part of a file. Returns null if the file does not exist. */
+/** Reads and parses part of a file. Returns null if the file does not exist. */
 export async function readPart<T>(
   storage: Storage,
   uri: string,

@@ -8,8 +8,8 @@ import { contents, FILE_MODE, FOLDER_MODE, naming, nothing, type Part, type Stag
 const UPLOADS_AT_ONCE = 4;
 
 /**
- * Finds the cached files of an input folder. Files are uploaded individually, because programs read them directly from storage. `stage`
- * returns the URI of the folder. If the input is a single file, `stage` returns the URI of the file.
+ * Finds an input folder's cached files. Files are uploaded individually, because programs read them directly from storage. `stage` returns
+ * the URI of the folder. If the input is a single file, `stage` returns the URI of the file.
  */
 export async function findData(place: StagingPlace, name: string, data: HashedFolder, single: boolean): Promise<Part<string>> {
   const { storage, root, onEvent } = place;

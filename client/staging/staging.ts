@@ -104,18 +104,15 @@ export interface Part<Staged> {
   discard(): Promise<void>;
 }
 
-/**
- * Returns true if the file still has the size and modification time of the resource. YARN rejects a file with a different modification
- * time.
- */
+/** Returns true if the file still has the resource's size and modification time. YARN rejects a file with a different modification time. */
 export async function isResourceThere(storage: Storage, { uri, size, timestamp }: Resource): Promise<boolean> {
   const there = await storage.stat(uri);
   return there?.size === size && there.modifiedAt === timestamp;
 }
 
 /**
- * Finds the cached archive of a folder. If the cache contains none, packs the folder to determine the size of the archive. Containers
- * unpack the archive in a folder called `name`.
+ * Finds a folder's cached archive. If the cache contains none, packs the folder to determine the archive size. Containers unpack the
+ * archive in a folder called `name`.
  */
 export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<Resource>> {
   const { storage, root } = place;

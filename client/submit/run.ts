@@ -66,7 +66,7 @@ const RUN_OPTIONS: OptionNames<RunOptions> = {
   ...SUBMIT_OPTIONS,
 };
 
-/** Function that each worker calls. The result of the job is the value that the function returns on the chief (rank 0). */
+/** Function that each worker calls. The job's result is the value that the function returns on the chief (rank 0). */
 export type RunFunction<Args extends readonly unknown[], T> = (cluster: Cluster, ...args: Args) => T | Promise<T>;
 
 export interface RunModule {

@@ -116,7 +116,7 @@ export interface JobParts<OfResource, OfData> {
 export type FoundParts = JobParts<Part<Resource>, Part<string>>;
 export type StagedParts = JobParts<Resource, string>;
 
-/** Checks which files of a job are already on the cluster. Does not upload anything. */
+/** Checks which of a job's files are already on the cluster. Does not upload anything. */
 export async function findParts(place: StagingPlace, job: Job, local: LocalParts, home: string): Promise<FoundParts> {
   const packed = [
     local.source && findFolder(place, CONTAINER_LAYOUT.source, local.source),

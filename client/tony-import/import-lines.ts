@@ -3,8 +3,8 @@ import { clip, harmless, type Terminal, wrap } from '../terminal/terminal.ts';
 import type { ImportedJob, ImportedKey } from './import-tony.ts';
 
 /**
- * Formats the result of an import as a table of the converted keys, followed by the keys whose meaning differs, the keys that were not
- * converted, and the keys that the user must add to job.yaml.
+ * Formats an import result as a table of the converted keys, followed by the keys whose meaning differs, the keys that were not converted,
+ * and the keys that the user must add to job.yaml.
  */
 export function importLines({ keys, missing }: ImportedJob, terminal: Terminal, file = 'job.yaml'): string[] {
   const lost = keys.filter(({ to }) => to === null);

@@ -16,8 +16,8 @@ export interface TopOptions {
 const QUIET = { notice: '', intervalMs: 0 };
 
 /**
- * Shows one job until it ends, then prints the job's report. If the output is not a terminal, prints the state of the job once. Returns the
- * exit code.
+ * Shows one job until it ends, then prints the job's report. If the output is not a terminal, prints the job's state once. Returns the exit
+ * code.
  */
 export async function topJob(connection: JobConnection, { input, output, intervalMs }: TopOptions): Promise<number> {
   const terminal = terminalOf(output);

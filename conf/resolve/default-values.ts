@@ -6,7 +6,7 @@ const ONE_VALUE: ReadonlySet<string> = new Set(['docker', 'kerberos']);
 type Mapping = Readonly<Record<string, unknown>>;
 
 /**
- * Merges the `defaults` of a site file into the content of job.yaml. Values in job.yaml take precedence. Leaves values of the wrong type
+ * Merges a site file's `defaults` into the content of job.yaml. Values in job.yaml take precedence. Leaves values of the wrong type
  * unchanged, because the validation reports them later.
  */
 export function withDefaults(written: unknown, defaults: Mapping): unknown {
@@ -53,13 +53,13 @@ function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
   return isRecord(written) ? { tensorboard: filledUp(written, defaults) } : {};
 }
 
-/** If job.yaml contains only the name of a strategy, converts it to a mapping, to which defaults can be added. */
+/** If job.yaml contains only a strategy name, converts the name to a mapping, to which defaults can be added. */
 function withWholeStrategy(written: unknown): Mapping {
   return typeof written === 'string' ? { strategy: { type: written } } : {};
 }
 
 /**
- * Adds the keys of `fill` that are missing in `into`. Merges nested mappings recursively, but treats Docker containers and keytabs as
+ * Adds the keys in `fill` that are missing from `into`. Merges nested mappings recursively, but treats Docker containers and keytabs as
  * single values.
  */
 function filledUp(written: Mapping, fill: Mapping): Mapping {

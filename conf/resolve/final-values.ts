@@ -35,8 +35,8 @@ const DURATIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Applies the final values of the site file to a job. Returns the new job and the overridden settings. The client calls this function
- * before it submits the job. The ApplicationMaster calls it to reject jobs whose settings differ from the final values.
+ * Applies the site file's final values to a job. Returns the new job and the overridden settings. The client calls this function before it
+ * submits the job. The ApplicationMaster calls it to reject jobs whose settings differ from the final values.
  */
 export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
   const changed: FinalValue[] = [];

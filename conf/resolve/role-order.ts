@@ -10,7 +10,7 @@ export type OrderedRole = Pick<Role, 'name' | 'after' | 'tracking' | 'chief' | '
   readonly endAfter: Pick<EndAfter, 'roles'> | null;
 };
 
-/** Reports `after` and `endAfter` settings that can never be satisfied. The path of each problem starts with the name of the role. */
+/** Reports `after` and `endAfter` settings that can never be satisfied. Each problem's path starts with the role name. */
 export function orderProblems(roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
   const mistakes = roles.flatMap((role) => [...unreachable(role, roles, success), ...endless(role, roles)]);
   return mistakes.length > 0 ? mistakes : circles(roles);

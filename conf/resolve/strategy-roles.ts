@@ -3,8 +3,8 @@ import { MOST_PROCESSES, processesOf } from '../processes.ts';
 import { type Framework, factsOf } from '../values/frameworks.ts';
 import type { Problem } from '../yaml-file.ts';
 
-// Adapts the roles of a job to its strategy. With `parameter-server`, the tasks of the `ps` role store the weights. With `all-reduce`,
-// tony-ts ignores the `ps` role, so that the same job.yaml works with both strategies.
+// Adapts a job's roles to its strategy. With `parameter-server`, the tasks of the `ps` role store the weights. With `all-reduce`, tony-ts
+// ignores the `ps` role, so that the same job.yaml works with both strategies.
 
 type RoleFile = JobFile['roles'][string];
 

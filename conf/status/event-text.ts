@@ -18,7 +18,7 @@ function meaningOf(code: number): string {
   }
 }
 
-/** Describes the failure of a task, for example `its program exited with code 3`. The caller adds the name of the task. */
+/** Describes a task failure, for example `its program exited with code 3`. The caller adds the task name. */
 export function describeFailure({ cause, node }: TaskFailure, role: string): string {
   const where = node === null ? '' : ` on ${node}`;
   switch (cause.kind) {
@@ -106,7 +106,9 @@ const UNCOUNTED: Readonly<Record<TaskFailure['cost'], string>> = {
   victim: '(not counted: it lost its peers) ',
 };
 
-/** Returns the task or role of an event, for example `worker:1`. Returns an empty string for events that concern the whole job. */
+/**
+ * Returns the task or role that an event concerns, for example `worker:1`. Returns an empty string for events that concern the whole job.
+ */
 export function subjectOf({ role = '', index }: HistoryEntry): string {
   return role === '' || index === undefined ? role : `${role}:${index}`;
 }

@@ -123,7 +123,7 @@ export function awaitedRoles({ state, waitsFor = [] }: TaskStatus): string[] {
   return state === 'requested' ? [...new Set(waitsFor.map(({ role }) => role))] : [];
 }
 
-/** Returns the state of a task for display, for example `running` or `waits for prepare`. */
+/** Returns a task's state for display, for example `running` or `waits for prepare`. */
 export function taskStateText(task: TaskStatus): string {
   const roles = awaitedRoles(task);
   return roles.length === 0 ? task.state : `waits for ${roles.join(', ')}`;

@@ -29,7 +29,7 @@ export type ContainerEnd = (typeof CONTAINER_ENDS)[number];
 /** Cause of a task failure. `ms` is the time after which the ApplicationMaster considered the task failed. */
 export type FailureCause =
   | { readonly kind: 'program'; readonly exit: ProgramEnd }
-  /** `exitStatus` and `reason` are reported by YARN. `memoryMb` is the memory limit of the container. */
+  /** `exitStatus` and `reason` are reported by YARN. `memoryMb` is the container's memory limit. */
   | {
       readonly kind: 'container';
       readonly end: ContainerEnd;

@@ -22,7 +22,7 @@ const mount = z
   .regex(/^\/[^:,]*:\/[^:,]*(:(ro|rw)(\+(r?(shared|slave|private)))?)?$/, { error: MOUNT_MESSAGE });
 const network = text().regex(/^[\w][\w.-]*$/, { error: 'is not the name of a Docker network' });
 
-/** Schema of `docker` in job.yaml. The value is `none`, or an image with options. */
+/** Schema for `docker` in job.yaml. The value is `none`, or an image with options. */
 export const dockerSchema = z
   .union(
     [
