@@ -4,7 +4,7 @@ import { doubtful, good, type Verdict } from './diagnosis.ts';
 
 /**
  * Checks whether the job secret is encrypted when it crosses the network. A job's processes use this secret to authenticate each other.
- * Clients send it to the ResourceManager over REST, and containers receive it over Hadoop RPC.
+ * Clients send the secret to the ResourceManager over REST, and containers receive the secret over Hadoop RPC.
  */
 export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourceManagers' | 'minimumQop'>): Verdict {
   const addresses = configuration.resourceManagers.map((address) => new URL(address));

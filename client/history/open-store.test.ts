@@ -11,8 +11,8 @@ const KNOWN: ClusterAnswer = { name: 'mnist', queue: 'default', startedAt: 1, fi
 const place = (user: string): JobPlace => ({ applicationId: ID, user, folder: `hdfs://nn/history/${user}/${ID}` });
 
 /**
- * A store with histories of the same application in the folders of `users`. YARN reports `owner` as the user of the application, or does
- * not know the application.
+ * A store with histories of the same application in the folders of `users`. YARN reports `owner` as the application's user, or has no
+ * record of the application.
  */
 function storeOf(users: readonly string[], owner: string | null): HistoryStore {
   const storage = new FileStorage();

@@ -13,7 +13,7 @@ const IDLE_MS = 10 * 60_000;
 const SPARE_MS = 60_000;
 /**
  * Run time (ms) after which a TensorBoard may be replaced even if it is in use. Without this limit, an open page would keep its TensorBoard
- * running forever, because the page polls it.
+ * running forever by polling.
  */
 const TURN_MS = 10 * 60_000;
 const LOOK_MS = 15_000;

@@ -11,7 +11,7 @@ const KLIST = `#!/bin/sh
 printf 'Ticket cache: %s\\nDefault principal: alice@EXAMPLE.TEST\\n\\n' "$KRB5CCNAME"
 printf '01/01/26 00:00:00  01/01/60 00:00:00  krbtgt/EXAMPLE.TEST@EXAMPLE.TEST\\n'
 `;
-/** Creates the ticket cache, except for the principal `other`, whose keys the keytab lacks. */
+/** Creates the ticket cache, except for the principal `other`, whose keys are not in the keytab. */
 const KINIT = `#!/bin/sh
 case "$*" in *other@*) echo "kinit: Keytab contains no suitable keys for other@EXAMPLE.TEST" >&2; exit 1;; esac
 while [ "$1" != -c ]; do shift; done

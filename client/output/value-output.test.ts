@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { valueFormatter } from './value-output.ts';
 
-/** Control characters in another user's texts, both as values and as keys. */
+/** Control characters in another user's strings, both as values and as keys. */
 const VALUE = {
   plain: 'bidi \u202e reversed',
   control: 'x\x9b31m\x1b[2J\x07',

@@ -105,7 +105,7 @@ test('requests to the cluster start after a few seconds and are repeated at most
   };
   const shortages = new MasterShortages(resourceManager, 'alice', () => now);
   const sentence = expect.stringContaining('no node has 1 vcore free');
-  // The clock of the ResourceManager is fast.
+  // The ResourceManager's clock is fast.
   const application = { ...waiting, startedAt: now + 60_000, user: 'bob' };
   expect(await shortages.of(application)).toBeNull();
   expect(asked).toBe(0);

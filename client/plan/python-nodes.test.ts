@@ -32,7 +32,7 @@ test('packages that every node can load need no note', () => {
 test('a note names the nodes on which the programs of a role fail', () => {
   const old = node('n1', { glibc: '2.17' });
   expect(pythonNotes(job, NEEDS, [old, node('n2')])).toEqual(['programs fail on n1: numpy 2.4.6 needs glibc 2.28, and the node has 2.17']);
-  // The node has another label than the role.
+  // The node's label differs from the role's label.
   expect(pythonNotes(job, NEEDS, [{ ...old, label: 'old' }, node('n2')])).toEqual([]);
 });
 

@@ -151,7 +151,7 @@ test('a folder of wheels is a registry, and a rebuilt wheel replaces the earlier
   expect(versionsOf(await ensure('b.txt', `--no-index\n--find-links=\${WHEELS}\none\n`))).toEqual(['one 1.0', 'two 1.0']);
 });
 
-/** Serves the wheels of the registry to users with the password. */
+/** Serves the registry's wheels to users with the password. */
 async function protectedIndex(password: string): Promise<string> {
   const expected = `Basic ${Buffer.from(`me:${password}`).toString('base64')}`;
   const server = createServer(async (request, response) => {

@@ -27,7 +27,7 @@ test('writes the lines of one turn together, and keeps their order across both s
     await output.write(stream, line);
   }
   expect(writes).toEqual(['out a\nb\n', 'err c\n']);
-  // The last line is written although no other line follows.
+  // The last line is written even though no other line follows.
   await turn();
   expect(writes).toEqual(['out a\nb\n', 'err c\n', 'out d\n']);
 });

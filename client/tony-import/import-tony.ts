@@ -235,7 +235,7 @@ function draftRole(
   const sidecar = isSidecar(name);
   const untracked = isUntracked(name);
   const isPreparing = stages.prepare.includes(name);
-  // TF_CONFIG contains the addresses of the parameter servers, so these start together with the workers.
+  // TF_CONFIG contains the addresses of the parameter servers, so the parameter servers start together with the workers.
   const inCluster = framework === 'tensorflow' && name === UNTRACKED && !isPreparing;
   const timeLimit = positive(settings.get('tony.task.executor.execution-timeout-ms'));
   const stopping = isNamed('tony.application.stop-on-failure-jobtypes', STOPPING);

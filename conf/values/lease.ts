@@ -6,7 +6,7 @@ export const MOST_LEASE_MS = 1_800_000;
 export const MASTER_EXPIRY = 'yarn.am.liveness-monitor.expiry-interval-ms';
 const NODE_EXPIRY = 'yarn.nm.liveness-monitor.expiry-interval-ms';
 const DEFAULT_EXPIRY_MS = 600_000;
-/** Estimated time in ms until the next attempt has started and all executors are connected to it. */
+/** Estimated time in ms until the replacement attempt has started and all executors are connected to it. */
 const START_MS = 30_000;
 
 /**
