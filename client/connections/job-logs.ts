@@ -255,8 +255,8 @@ interface Failure {
 }
 
 /**
- * Yields the lines that the files contain now, and returns the tasks whose files could not be read. Reads several files concurrently while
- * the job runs, and one file after another once the job has ended.
+ * Yields the new lines in the files, and returns the tasks whose files could not be read. Reads several files concurrently while the job
+ * runs, and one file after another once the job has ended.
  */
 async function* read(
   readers: readonly LogReader[],

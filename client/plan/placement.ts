@@ -91,7 +91,8 @@ export function placed(
 }
 
 /**
- * For each node label, returns how much the queue, its parent queues and the user may still use. A missing resource type is not limited.
+ * For each node label, returns how much the queue, its parent queues and the user may still use. Resource types that are missing from the
+ * result are not limited.
  */
 export function budgetsOf(queue: QueueRoom): Map<string, Room[]> {
   return new Map(

@@ -1,4 +1,4 @@
-/** Keeps the first and the newest values in a sequence. The weight of each of these two groups is limited. */
+/** Keeps the first and the newest values in a sequence, and limits the total weight of each of these two groups. */
 export class FirstAndNewest<T> {
   readonly #bounds: { readonly first: number; readonly newest: number };
   readonly #first: T[] = [];

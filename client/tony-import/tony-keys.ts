@@ -127,7 +127,7 @@ export const ORDER_KEYS: Readonly<Record<string, Carrying>> = {
   ),
 };
 
-/** Patterns of keys that have no counterpart in job.yaml. */
+/** Patterns for keys that have no counterpart in job.yaml. */
 export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: string }[] = [
   { pattern: /^tony\.task\.max-total-/, remark: OF_THE_SITE },
   { pattern: /^tony\.task\..*(jvm\.opts|timeout|depth)/, remark: NOTHING_NEEDED },

@@ -115,7 +115,7 @@ export interface Usage {
 
 export const TASK_STATES = ['requested', 'launching', 'registered', 'running', 'succeeded', 'failed', 'lost', 'stopped'] as const;
 
-/** State of a task. In the `launching` state, YARN has allocated the task's container, but the executor has not registered yet. */
+/** Task state. In the `launching` state, YARN has allocated the task's container, but the executor has not registered yet. */
 export type TaskState = (typeof TASK_STATES)[number];
 
 /** Returns the roles for which a task waits. The job does not request a container for the task until the wait ends. */

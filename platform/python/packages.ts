@@ -6,7 +6,7 @@ export const PACKAGES_FILE = 'packages.json';
 
 /** Content of packages.json in a folder of unpacked Python packages. */
 export interface PackagesDescription {
-  /** Name of the packages for messages. */
+  /** Name for the packages in messages. */
   readonly title: string;
   /** Machine type as returned by Python's `platform.machine()`, for example `x86_64`. Null if the packages contain no native code. */
   readonly machine: string | null;

@@ -107,7 +107,7 @@ async function readBase(file: string): Promise<ReadonlyMap<string, string>> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new TonyError('USAGE', `Cannot read the base file ${file}: ${fileErrorOf(error)}.`, { cause: error });
   });
-  // Restores the single space that represents an empty list of users or labels. The XML parser removes this space.
+  // Restores the single space that represents an empty list of users or labels, because the XML parser removes that space.
   const written = (name: string, value: string): string => (value === '' && /\.(acl_\w+|accessible-node-labels)$/.test(name) ? ' ' : value);
   return new Map(parseHadoopXml(text, file).map(({ name, value }) => [name, written(name, value)]));
 }
