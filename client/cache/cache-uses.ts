@@ -84,7 +84,7 @@ export class CacheUses {
     for (const job of submitted) {
       const id = job.use.applicationId;
       const answer = answers.get(job.folder);
-      // YARN reports whether a job on a cluster has ended. For a local job, only its files show that.
+      // YARN reports whether a job on a cluster has ended. For a local job, only its files show whether it has ended.
       const isUnknown = !ended.has(id) && (answer === 'forgotten' || isLocalId(id));
       uses.#add(job, mayRun(answer) || (isUnknown && now - job.writtenAt < STARTING_MS));
     }
@@ -112,8 +112,8 @@ export class CacheUses {
   }
 
   /**
-   * Reads the staged jobs that earlier calls have not read. Skips folders without a job.json, because the submission that writes it will
-   * check its cache entries afterwards. See submit-parts.ts.
+   * Reads the staged jobs that earlier calls have not read. Skips folders without a job.json, because a submission checks its cache entries
+   * after it has written job.json. See submit-parts.ts.
    */
   async #readSubmitted(): Promise<ReadJob[]> {
     const { storage, root } = this.#store;

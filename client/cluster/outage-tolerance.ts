@@ -51,7 +51,7 @@ export class OutageTolerance {
 
 /**
  * Runs `work`, and retries it while the cluster is unreachable.
- * @throws any other error that `work` throws, or the signal's abort reason
+ * @throws any error that `work` throws for another reason, or the signal's abort reason
  */
 export async function toleratingOutages<T>(
   work: () => Promise<T>,

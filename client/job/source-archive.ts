@@ -66,7 +66,7 @@ function identity(entry: FolderEntry, digest: string | undefined): readonly (str
 
 /**
  * Packs a folder as a tar.gz file whose bytes depend only on names and contents. The stream fails if a file has changed since it was
- * hashed, because the cache stores the archive under its hash. Uses compression level 1, because higher levels cost more time than the
+ * hashed, because the cache stores the archive under that hash. Uses compression level 1, because higher levels cost more time than the
  * smaller upload saves.
  */
 export function packFolder(folder: HashedFolder): Readable {
