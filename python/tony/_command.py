@@ -13,7 +13,7 @@ from ._errors import TonyError
 
 # Time in seconds after which a terminated command is killed if it has not exited.
 _GRACE_S = 5.0
-# Maximum length of a line in bytes. A line with a status is long, because it lists all tasks of the job.
+# Maximum length of a line in bytes. A status line is long, because it lists all of the job's tasks.
 _MOST_BYTES = 64 << 20
 _TAIL_BYTES = 4096
 

@@ -1,4 +1,4 @@
-"""Files on the job's storage as Python file objects."""
+"""Opens files on the job's storage as Python file objects."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Runs JupyterLab as the program of a task. Usage: python3 -m tony._notebook IDLE_SECONDS
+"""Runs JupyterLab as a task's program. Usage: python3 -m tony._notebook IDLE_SECONDS
 
 Only two files in FOLDER contain the token, and other users cannot read them. One is the Jupyter configuration. The
 other is a file in which Jupyter describes the running server. `tony-ts notebook` reads the latter through a session.

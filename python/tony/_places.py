@@ -81,7 +81,7 @@ def upload(path: str, uri: str, if_absent: bool) -> None:
     """Stores the local file under the URI in one atomic step."""
     if context().services is not None:
         question = {"uri": uri, "path": os.path.abspath(path), "ifAbsent": if_absent}
-        # If the first request has created the file, a repeated request with if_absent would fail.
+        # Do not retry with if_absent: if the first request has created the file, the retry would fail.
         if not ask("storage.write", question, LONG_TIMEOUT_S, repeat=not if_absent).answer:
             raise error_of("ALREADY_EXISTS", f"{uri} exists already")
         return
@@ -91,7 +91,7 @@ def upload(path: str, uri: str, if_absent: bool) -> None:
     os.close(descriptor)
     try:
         shutil.copyfile(path, temporary)
-        # A file that mkstemp creates is readable only by its owner.
+        # mkstemp makes the file readable only by its owner, so change its mode.
         os.chmod(temporary, 0o644)
         if if_absent:
             os.link(temporary, target)

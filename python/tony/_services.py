@@ -16,7 +16,7 @@ LONG_TIMEOUT_S = 3600.0
 # Time limit in seconds for all other requests. The executor responds sooner, even if it cannot reach the
 # ApplicationMaster.
 TIMEOUT_S = 120.0
-# Time in seconds for which a request is repeated while connections fail. An executor serves at most 16 connections at
+# Time in seconds for which a request is retried while connections fail. An executor serves at most 16 connections at
 # the same time.
 _MAX_WAIT_S = 30.0
 _FIRST_PAUSE_S = 0.05
@@ -41,9 +41,9 @@ def ask(
 ) -> Reply:
     """Sends a request to the executor over its Unix socket. Each request opens a new connection.
 
-    Requests and responses have the same format: two lengths as big-endian uint32, a head in JSON, and a body. Repeats
-    the request while the ApplicationMaster is being replaced. If `repeat` is true, also repeats the request if the
-    connection fails. Calls `on_connection` with each connection.
+    Requests and responses have the same format: two lengths as big-endian uint32, a head in JSON, and a body. Retries
+    the request while the ApplicationMaster is being replaced. If `repeat` is true, also retries it if the connection
+    fails. Calls `on_connection` with each connection.
     """
     lost_since: Optional[float] = None
     pause = _FIRST_PAUSE_S

@@ -45,14 +45,14 @@ class Trial:
         self.name = _name_of(index)
         # Value of each parameter.
         self.configuration = dict(sweep.configurations[index])
-        # URI of a folder for the files of the trial. Outside a job, None if the sweep has no output folder.
+        # URI of a folder for the trial's files. Outside a job, None if the sweep has no output folder.
         self.output_dir = None if sweep.output is None else f"{sweep.output}/{self.name}"
         self._sweep = sweep
         self._started = time.monotonic()
         self._is_over = False
 
     def finish(self, **metrics: SupportsFloat) -> None:
-        """Stores the metrics of the trial, as in finish(accuracy=0.98). The metrics must include the sweep's metric."""
+        """Stores the trial's metrics, as in finish(accuracy=0.98). The metrics must include the sweep's metric."""
         values = {name: float(value) for name, value in metrics.items()}
         if self._sweep.metric not in values:
             raise TonyError(

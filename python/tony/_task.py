@@ -9,7 +9,7 @@ from typing import Dict, List, Mapping, Optional
 
 @dataclass(frozen=True)
 class Member:
-    """Task of the job, with the address on which its program can listen."""
+    """One of the job's tasks, with the address on which the task's program can listen."""
 
     role: str
     index: int
@@ -26,12 +26,12 @@ class Task:
     job_name: str = ""
     role: str = "worker"
     index: int = 0
-    # Rank of the process among all processes. None if the task has no rank, such as an evaluator.
+    # Rank of this process among all of the job's processes. None if the task has no rank, such as an evaluator.
     rank: Optional[int] = 0
     world_size: int = 1
-    # Rank of the process among the processes of its task.
+    # Rank of this process among its task's processes.
     local_rank: int = 0
-    # Number of times that the tasks of the job have started together, which is 1 in the first run.
+    # How many times the job's tasks have started together: 1 in the first run.
     generation: int = 1
     members: List[Member] = field(default_factory=list)
     # URIs of folders. The folders are on HDFS unless the job runs with --local.
@@ -116,7 +116,7 @@ def summary_dir() -> str:
 
 
 def stopping() -> bool:
-    """Returns True if YARN is about to preempt a container of the job.
+    """Returns True if YARN is about to preempt one of the job's containers.
 
     Programs should then save a checkpoint. After save_checkpoint, this function returns False again.
     """

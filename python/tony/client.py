@@ -74,7 +74,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Task:
-    """Task of a job. docs/job-api.md describes the states."""
+    """One of a job's tasks. docs/job-api.md describes the states."""
 
     role: str
     index: int

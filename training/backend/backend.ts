@@ -25,7 +25,7 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
  * Loads the fastest available backend. Tries CUDA (if the machine has a GPU), TensorFlow's C library, WebAssembly and plain JavaScript, in
  * that order. The TONY_BACKEND environment variable selects a specific backend: `gpu`, `native`, `wasm` or `cpu`.
  *
- * The native backend blocks the event loop during each operation. TF_NUM_INTRAOP_THREADS sets its number of threads. The default is the
+ * The native backend blocks the event loop during each operation. TF_NUM_INTRAOP_THREADS sets its number of threads, which defaults to the
  * number of cores divided by `neighbours`.
  *
  * On the `gpu` and `native` backends, gradients and optimizer steps use TensorFlow's kernels, unless TONY_NATIVE_KERNELS is `off`.
@@ -53,7 +53,7 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
       }
       return { name, tf };
     } catch (error) {
-      // `require` appends a list of modules to its error messages. Only the first line contains the reason.
+      // `require` appends a list of modules to its error messages, so only the first line contains the reason.
       const [reason = ''] = messageOf(error).split('\n');
       reasons.push(`${PACKAGES[name]}: ${reason.slice(0, 200)}`);
     }

@@ -16,7 +16,7 @@ export interface Assessment {
 export class BestSoFar {
   readonly #options: PatienceOptions;
   #best: number | null;
-  /** The value that the next one must improve on by more than `minDelta` to reset the count. */
+  /** The reference value: a new value must improve on it by more than `minDelta` to reset the count. */
   #reference: number | null;
   #wait = 0;
 

@@ -40,8 +40,8 @@ export abstract class CheckpointFolders {
   /** Returns the name of the sub-folder with the pending checkpoint's files, or undefined if they are in the same folder as the index. */
   abstract subFolder(pending: PendingCheckpoint): string | undefined;
   /**
-   * Completes a checkpoint whose other files have been written: adds the index, and replaces any existing checkpoint for the same step.
-   * Callers must wrap the call in `unlessFenced`.
+   * Completes a checkpoint after all files except the index have been written: adds the index, and replaces any existing checkpoint for the
+   * same step. Callers must wrap the call in `unlessFenced`.
    * @param index JSON with the fields applicationId, generation and `folder`, which is the result of `subFolder`.
    * @returns the checkpoint's URI.
    * @throws an error of any type if the generation has been retired.
@@ -54,8 +54,8 @@ export abstract class CheckpointFolders {
 
   /**
    * Begins a checkpoint that several processes write. Each process writes its files to the returned folder. The process that called `begin`
-   * then calls `publish`. A generation writes only one checkpoint at a time, so `begin` removes the files that the generation's earlier
-   * attempts left.
+   * then calls `publish`. A generation writes only one checkpoint at a time, so `begin` removes the files left by the generation's earlier
+   * attempts.
    * @throws TonyError CHECKPOINT_FENCED if the generation has been retired.
    */
   async begin(step: number, origin: Origin): Promise<PendingCheckpoint> {

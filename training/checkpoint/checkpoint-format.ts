@@ -180,7 +180,7 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
   }
 }
 
-/** Returns the name of the first tensor that lacks a number or contains one twice, or null if there is no such tensor. */
+/** Returns the name of the first tensor whose parts leave a gap or overlap, or null if every tensor is complete. */
 export function missingOrRepeated(places: readonly Pick<TensorPlace, 'name' | 'dtype' | 'shape' | 'bytes' | 'from'>[]): string | null {
   for (const [name, parts] of byName(places)) {
     let end = 0;

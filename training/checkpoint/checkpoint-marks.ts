@@ -44,7 +44,7 @@ export class CheckpointMarks {
     this.#openThread = openThread;
   }
 
-  /** Resolves with the steps of the checkpoints that pruning must keep. These are the best checkpoint and those that tasks are reading. */
+  /** Resolves with the steps of the checkpoints that pruning must keep: the best checkpoint and those that tasks are reading. */
   async protected(): Promise<Set<number>> {
     const held = (await this.#storage.list(joinUri(this.#dir, HELD))).map(({ uri }) => readMark(this.#storage, uri, heldSchema));
     const marks = [await this.best(), ...(await Promise.all(held))];
@@ -52,7 +52,7 @@ export class CheckpointMarks {
   }
 
   /**
-   * Marks a checkpoint as the best one, in place of the previous one. Pruning keeps the marked checkpoint.
+   * Marks a checkpoint as the best one, replacing any earlier mark. Pruning keeps the marked checkpoint.
    * @returns false, with the previous mark restored, if the checkpoint does not exist.
    */
   async setBest(best: BestCheckpoint): Promise<boolean> {
@@ -88,7 +88,7 @@ export class CheckpointMarks {
     }
   }
 
-  /** Removes the end mark that an earlier program has written. Callers must do so before training begins. */
+  /** Removes the end mark written by an earlier program. Must be called before training begins. */
   async clearEnd(): Promise<void> {
     if ((await this.#storage.stat(this.#endUri)) !== null) {
       await this.#storage.remove(this.#endUri);

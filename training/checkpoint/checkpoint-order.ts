@@ -29,7 +29,10 @@ export class CheckpointOrder {
     return this.#isGiven;
   }
 
-  /** Removes the order. Must be called after every checkpoint, because the order may have gone to another rank. */
+  /**
+   * Removes any order that this rank has received. Must be called on every rank after every checkpoint, because any rank's order triggers
+   * one.
+   */
   taken(): void {
     if (this.#file !== null && this.isGiven) {
       rmSync(this.#file, { force: true });

@@ -150,7 +150,7 @@ export class CheckpointStore {
 
   /**
    * Removes old checkpoints up to `step`. Keeps the newest `keep` of them, the steps in `others`, the best checkpoint, and the checkpoints
-   * that tasks are reading. Checkpoints of later steps are from an earlier run. They stay, because this run will replace them.
+   * that tasks are reading. Also keeps checkpoints with later steps: they are from an earlier run, and this run will replace them.
    */
   async prune(step: number, keep: number, others: ReadonlySet<number> = new Set()): Promise<void> {
     const old = (await this.steps()).filter((each) => each <= step && !others.has(each)).slice(Math.max(1, keep));

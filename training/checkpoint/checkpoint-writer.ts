@@ -57,7 +57,7 @@ export class CheckpointWriter {
   /**
    * Takes a snapshot and writes it in the background. Resolves once the snapshot is taken. Drops a waiting snapshot first, so at most two
    * snapshots are in memory.
-   * @throws TonyError CHECKPOINT_FENCED if the generation has been retired, or the error that finally made an earlier write fail.
+   * @throws TonyError CHECKPOINT_FENCED if the generation has been retired, or the error with which an earlier write finally failed.
    */
   async record(take: () => Promise<Snapshot>): Promise<void> {
     this.#check();

@@ -60,7 +60,10 @@ export class LoggingPublication extends CheckpointFolders {
     throw new TonyError('CHECKPOINT_FAILED', `could not stop generation ${origin.generation} from writing to ${this.dir}`);
   }
 
-  /** Copies the index to the step's folder. The writer may have died between creating the log entry and copying the index. */
+  /**
+   * Copies the index to the step's folder. This is necessary because the writer may have died between creating the log entry and copying
+   * the index.
+   */
   async #completePublished(step: number, index: string, origin: Origin): Promise<void> {
     const uri = joinUri(this.uriOf(step), this.indexName);
     const present = await this.#readText(uri);
@@ -144,7 +147,7 @@ export class LoggingPublication extends CheckpointFolders {
     }
   }
 
-  /** Removes the files of the earlier checkpoint. The sub-folder named `published` belongs to the checkpoint that has replaced it. */
+  /** Removes the replaced checkpoint's files. Keeps the sub-folder named `published`, which belongs to the new checkpoint. */
   async #removeReplaced(step: number, published: string): Promise<void> {
     const entries = await this.storage.list(this.uriOf(step));
     for (const entry of entries.filter(({ name, type }) => type === 'folder' && name !== published)) {

@@ -43,7 +43,7 @@ export class StopOrders {
     await this.#storage.write(this.#uri, encodeMark(order));
   }
 
-  /** Removes an order that another application left behind. In a standalone program, removes any order. */
+  /** Removes an order left behind by another application. In a standalone program, removes any order. */
   async clear(applicationId: string): Promise<void> {
     const order = await readMark(this.#storage, this.#uri, schema);
     if (order !== null && (order.applicationId !== applicationId || applicationId === '')) {

@@ -80,8 +80,8 @@ export class ClusterEnd {
 
   close(): void {
     const { phases, unfinished, writer } = this.#parts;
-    // A program that closes the cluster in the middle of `fit` ends training on purpose. After a failed phase, the next generation
-    // continues training, so the end is not recorded.
+    // Closing the cluster in the middle of `fit` ends training on purpose, so it is recorded as the end of training. After a failed phase,
+    // nothing is recorded, because the next generation continues training.
     if (phases.running === null || unfinished.place !== null) {
       this.#markNow();
     }

@@ -84,8 +84,8 @@ export class Cluster {
   readonly applicationId: string;
   readonly jobName: string;
   /**
-   * This task's index among the tasks that divide the work, and the number of these tasks. They are all ranks or, in a role without ranks,
-   * the role's tasks.
+   * This task's index among the tasks that divide the work, and the number of such tasks. These tasks are all of the job's ranks or, in a
+   * role without ranks, all of the role's tasks.
    */
   readonly position: { readonly index: number; readonly count: number };
   /** URI of the job's output folder, or null for a standalone program without `outputDir`. */
@@ -98,8 +98,8 @@ export class Cluster {
   /** Loads and exports models, and copies weights from other models. */
   readonly models: Models;
   /**
-   * Writes summaries for TensorBoard. Rank 0 writes the training summaries. A role without ranks writes a separate run that is named after
-   * the role.
+   * Writes summaries for TensorBoard. Rank 0 writes the training summaries. A role without ranks writes a separate run named after the
+   * role.
    */
   readonly summaries: Summaries;
   readonly #parts: ClusterParts;
@@ -363,8 +363,8 @@ export class Cluster {
    * Evaluates the newest checkpoint on held-out data whenever a new one appears, until the training program has ended. For use in
    * evaluators.
    *
-   * Reports metrics to the job and records the best checkpoint. Also writes summaries, as a run that is named after the role. With the
-   * `patience` option, ends training when the evaluation stops improving.
+   * Reports metrics to the job and records the best checkpoint. Also writes summaries, as a run named after the role. With the `patience`
+   * option, ends training when the evaluation stops improving.
    * @param model a compiled model with the same layers as the trained model. Its weights are replaced.
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
    * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.

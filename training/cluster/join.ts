@@ -99,7 +99,8 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     outputDir: task.outputDir,
     roleSize: task.roleSize,
     checkpointOrder: new CheckpointOrder(task.checkpointOrder),
-    // `fit` can estimate its memory only for the native backend. With parameter servers, the servers hold part of the training state.
+    // `fit` can estimate its memory only for the native backend, and only without parameter servers, which would hold part of the training
+    // state.
     memoryMb: backend.name === 'native' && servers === null ? task.memoryMb : null,
     report,
   });

@@ -14,8 +14,8 @@ const LEFTOVERS_MS = 5000;
 const schema = z.object({ module: z.string().min(1), export: z.string().min(1), args: z.array(z.unknown()) });
 
 /**
- * Runs a task of a job that a program has submitted with `run()`: calls the submitted function with this task's cluster. The value that the
- * function returns on rank 0 becomes the job's result. An error from the function fails its task.
+ * Runs one task of a job submitted with `run()`: calls the submitted function with this task's cluster. The value that the function returns
+ * on rank 0 becomes the job's result. An error from the function fails its task.
  */
 export async function runCall(): Promise<void> {
   const cluster = await join();
@@ -27,7 +27,7 @@ export async function runCall(): Promise<void> {
     throw new TonyError('FUNCTION_INVALID', `${call.module} exports no function ${call.export} (it exports: ${names})`);
   }
   const value: unknown = await called(cluster, ...call.args);
-  // `cluster.rank` is 0 in a role without ranks too, but the rank in the task file is then null.
+  // In a role without ranks, `cluster.rank` is also 0, but the rank in the task file is null.
   if (readTask()?.rank === 0 && cluster.outputDir !== null) {
     const result = {
       version: 1,

@@ -33,7 +33,7 @@ export interface Channel {
    * get WIRE_INTEGRITY if one end received data that the other end did not send.
    */
   watch(onLost: OnLost): void;
-  /** Reason why this end has rejected the peer's data, or null if it has not. */
+  /** Reason why this end has rejected the peer's data, or null if it has not rejected any. */
   readonly refusal: string | null;
 }
 

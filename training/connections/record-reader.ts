@@ -19,7 +19,7 @@ export class RecordReader implements Reader {
   #isDirect = false;
   /** Buffer for bodies that are not read directly. The buffer grows when a longer body arrives. */
   #own = new Uint8Array(16 * 1024);
-  /** Verified plaintext that the inner reader has not received because it has paused. */
+  /** Verified plaintext that waits while the inner reader is paused. */
   readonly #held: Uint8Array[] = [];
   #paused = false;
   #over = false;

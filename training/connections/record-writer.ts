@@ -17,7 +17,7 @@ export class RecordWriter {
   readonly #socket: Socket;
   readonly #most: number;
   #parts: Part[] = [];
-  /** Number of bytes in the first waiting part that are already in a record. */
+  /** How many bytes of the first waiting part are already in a record. */
   #taken = 0;
   #inFlight = 0;
   #corked = 0;

@@ -69,8 +69,8 @@ interface OpenShare {
 }
 
 /**
- * Returns the shares that a rank reads. If there are fewer ranks than shares, a rank reads several shares. If there are more, several ranks
- * read the same share.
+ * Returns the shares that a rank reads. If there are fewer ranks than shares, a rank reads several shares. If there are more ranks than
+ * shares, several ranks read the same share.
  */
 export function sharesOfRank(rank: number, ranks: number, shares: number): { index: number; readers: number; place: number }[] {
   if (ranks <= shares) {
@@ -98,7 +98,7 @@ export class DatasetBatchSource implements BatchSource {
   #damages = 0;
   /**
    * Position of this worker's shares at the end of the previous pass, if workers step independently. Checkpoints need this position while
-   * other workers are still in that pass.
+   * other workers are still in the previous pass.
    */
   #before: { readonly before?: Json } = {};
   /**
@@ -160,7 +160,7 @@ export class DatasetBatchSource implements BatchSource {
   async #agree(): Promise<{ element: unknown; count: number; used: number; more: number }> {
     const { peers } = this.#options;
     const coming = this.#prepare();
-    // If `peers.sum` fails first, no code awaits `coming`. Without this handler, a rejection would then crash the process.
+    // If `peers.sum` fails first, no code awaits `coming`, so without this handler, a rejection would crash the process.
     coming.catch(() => {});
     const news = this.#news;
     for (;;) {

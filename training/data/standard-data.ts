@@ -82,7 +82,7 @@ export function columnOf(tf: typeof tfjs, given: ColumnLike, what: string): tfjs
   if (isColumn(tf, given)) {
     const { values, shape } = given as Column;
     const count = shape.reduce((product, size) => product * size, 1);
-    // A tensor's values always match its shape, and reading them would block the backend.
+    // Tensors are not checked: their values always match their shape, and reading the values would block the backend.
     if (!(given instanceof tf.Tensor) && values.length !== count) {
       throw new TonyError('DATA_INVALID', `${what} has ${values.length} values; its shape [${shape}] requires ${count}`);
     }

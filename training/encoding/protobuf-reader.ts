@@ -102,7 +102,7 @@ export class WireReader {
     this.#end = outerEnd;
   }
 
-  /** Skips `count` bytes. Returns the offset of the first of them. */
+  /** Skips `count` bytes. Returns the offset of the first skipped byte. */
   take(count: number): number {
     if (count > this.#end - this.#at) {
       throw broken('ends within a number');

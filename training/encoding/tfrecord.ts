@@ -43,7 +43,7 @@ export class TfRecordParser {
   /** Bytes of a record that continues in the next piece. */
   #pending: Buffer[] = [];
   #pendingBytes = 0;
-  /** Number of pending bytes with which the parser can continue. */
+  /** Number of pending bytes that the parser needs before it can continue. */
   #needed = HEADER_BYTES;
   /** Number of bytes that the parser must still skip, because their record exceeds the maximum length. */
   #passing = 0;

@@ -25,15 +25,15 @@ export interface EvaluateOptions {
   /** Name of the phase whose checkpoints are evaluated. Default: all phases. */
   readonly phase?: string;
   /**
-   * Training ends after this many consecutive evaluations without an improvement. It then writes its final checkpoint, and the job
-   * succeeds. By default, the evaluator never ends training.
+   * Training ends after this many consecutive evaluations without an improvement: it writes its final checkpoint, and the job succeeds. By
+   * default, the evaluator never ends training.
    */
   readonly patience?: number;
   /** A value must improve by more than this to reset the count for `patience`. Default: 0. */
   readonly minDelta?: number;
   /** Number of examples per batch. Must be absent for a dataset that is already batched. Default: 32. */
   readonly batchSize?: number;
-  /** Number of batches of a dataset to evaluate. Default: all batches. */
+  /** For a dataset, the number of batches to evaluate. Default: all batches. */
   readonly batches?: number;
   /**
    * Whether to load the best checkpoint's weights into the model when the evaluation ends. Otherwise, the model keeps the last checkpoint's

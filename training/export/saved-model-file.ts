@@ -76,7 +76,7 @@ function encodeNode({ name, op, input, attr }: NodeDef, constants: ReadonlyMap<s
   return Buffer.concat([text(1, name), text(2, op), ...input.map((each) => text(3, each)), ...encodeMap(5, attr, encodeAttr)]);
 }
 
-/** Encodes default values too. An attribute whose field is missing would have no value. */
+/** Encodes default values too, because an attribute whose field is missing would have no value. */
 function encodeValue(value: AttrValue, content: Uint8Array = new Uint8Array()): Buffer {
   if ('type' in value) {
     return number(6, typeOf(value.type));

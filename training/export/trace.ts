@@ -12,7 +12,7 @@ export interface TracedTensor {
 export interface KernelCall {
   readonly kernel: string;
   readonly layer: string;
-  /** Inputs by name, excluding optional inputs that are missing. In a list of inputs, the name is the index. */
+  /** Inputs by name, excluding optional inputs that are missing. If the inputs are a list, each input's name is its index. */
   readonly inputs: ReadonlyMap<string, TracedTensor>;
   readonly attributes: Readonly<Record<string, Attribute>>;
   readonly outputs: readonly TracedTensor[];

@@ -2,7 +2,7 @@ import { messageOf } from '../../platform/errors.ts';
 import type { StopOrder, StopOrders } from '../checkpoint/stop-order.ts';
 import type { Report } from '../process/task-context.ts';
 
-/** An object whose `stopTraining` property the program sets to end training, such as a tf.LayersModel. */
+/** An object, such as a tf.LayersModel, with a `stopTraining` property that the program sets to end training. */
 interface Stoppable {
   readonly stopTraining: boolean;
 }

@@ -150,7 +150,7 @@ export class FitReporter {
     }
   }
 
-  /** Warns about weights that training does not change, although the program seems to expect it to. */
+  /** Warns about weights that training leaves unchanged although the program seems to expect otherwise. */
   #reportUntrained(): void {
     const { model, strategy, onNotice } = this.#parts;
     const { trainable, thawed } = model;

@@ -49,7 +49,7 @@ export class LearningRateSchedule {
     }
   }
 
-  /** Restores the initial rate, for when the optimizer is used again. */
+  /** Restores the initial rate, in case the optimizer is used again. */
   restore(): void {
     if (learningRateOf(this.#optimizer) !== this.#initial) {
       this.#set(this.#initial);

@@ -206,7 +206,7 @@ class Predictor<T> {
   }
 
   /**
-   * Waits for another worker to finish the split. The time limit starts again whenever any split is finished. Returns true if the split is
+   * Waits for another worker to finish the split. The time limit starts over whenever any split is finished. Returns true if the split is
    * finished.
    */
   async #isDoneInTime(known: ReadonlySet<number>, split: number): Promise<boolean> {

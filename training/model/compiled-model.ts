@@ -107,10 +107,7 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   };
 }
 
-/**
- * Returns a function that runs the model on a batch. This function returns the metrics and, for each output, the loss of each example
- * (`each`).
- */
+/** Returns a function that runs the model on a batch and returns the metrics and, for each output, the loss of each example (`each`). */
 function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[]) {
   const metricFunctions = inner.metricsTensors ?? [];
   // As with model.fit, vectors become columns. Otherwise, targets of shape [n] and outputs of shape [n, 1] would broadcast to [n, n].

@@ -70,7 +70,7 @@ interface NativeData {
 }
 
 export async function copyOf(tf: typeof tfjs, tensor: tfjs.Tensor): Promise<Uint8Array> {
-  // Reading the tensor may change the result of this check.
+  // This check must come first, because reading the tensor may change its result.
   const isCopied = isCopiedByReading(tf, tensor);
   const values = (await tensor.data()) as Float32Array | Int32Array | Uint8Array;
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);

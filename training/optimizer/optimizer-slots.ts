@@ -141,8 +141,8 @@ export class OptimizerSlots {
   }
 
   /**
-   * Finds slots that other code created (`model.fit`, `minimize`, a model file), by name or by order and shape. Returns the variable's
-   * index, or undefined if it has no slots.
+   * Finds slots created by other code (`model.fit`, `minimize`, a model file), by name or by order and shape. Returns the variable's index,
+   * or undefined if it has no slots.
    */
   #adopt(variable: tfjs.Variable): number | undefined {
     const arrays = this.#arrays().map(([, slots]) => slots);

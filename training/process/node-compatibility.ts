@@ -1,8 +1,8 @@
 import util from 'node:util';
 
 /**
- * Adds to node:util two functions that tfjs-node 4.22 calls. Node.js 24 removed these functions, and Node.js 22 prints a deprecation
- * warning for each call.
+ * Defines the `isNullOrUndefined` and `isArray` functions in node:util, because tfjs-node 4.22 calls them. Node.js 24 removed them, and
+ * Node.js 22 prints a deprecation warning when they are called.
  */
 export function restoreUtilFunctions(): void {
   Object.assign(util, {

@@ -8,7 +8,10 @@ import type { Storage } from '../../storage/storage.ts';
 import { readTask } from './task.ts';
 import type { TaskContext } from './task-context.ts';
 
-/** Opens storage with the job's Hadoop configuration and user. For a standalone program, uses those from its environment. */
+/**
+ * Opens storage with the job's Hadoop configuration and user. For a standalone program, uses the configuration and user from the program's
+ * environment.
+ */
 export async function openStorage(): Promise<Storage> {
   const task = readTask();
   return task === null ? await storageAlone() : storageOfJob(task);

@@ -1,4 +1,4 @@
-/* The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so programs can safely repeat them. */
+/* The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so programs can safely retry them. */
 
 /** A reader that receives dispatched splits joins a pass over the data and reports the splits that it has already received. */
 export const SPLITS_JOIN = 'splits.join';

@@ -22,7 +22,7 @@ export interface ServiceReply {
 
 /**
  * Sends requests from a program to its job's ApplicationMaster. The executor forwards the requests, because programs have no credentials.
- * `ask` repeats a request while the ApplicationMaster is unreachable or being replaced, so all services must be idempotent.
+ * `ask` retries a request while the ApplicationMaster is unreachable or being replaced, so all services must be idempotent.
  */
 export class Services {
   readonly #folder: string;

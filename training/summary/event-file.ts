@@ -42,7 +42,7 @@ export function encodeFileVersion(wallTime: WallTime): Buffer {
 }
 
 /**
- * Encodes a record that makes TensorBoard discard the values that an interrupted process wrote for this step and later steps. The first
+ * Encodes a record that makes TensorBoard discard the values written by an interrupted process for this step and later steps. The first
  * such record of a run discards nothing, because TensorBoard interprets it as the start of the run.
  */
 export function encodeRestart(wallTime: WallTime, step: number): Buffer {

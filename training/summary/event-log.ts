@@ -64,7 +64,7 @@ export class EventLog {
   #content: Buffer[] = [];
   #length = 0;
   #fileNumber = 0;
-  /** The time, in seconds since the epoch, in the names of this log's files, or null until the folder has been listed. */
+  /** The timestamp in this log's file names, in seconds since the epoch, or null until the folder has been listed. */
   #stamp: number | null = null;
   #dropping = false;
   #failing = false;

@@ -57,7 +57,7 @@ export interface Summaries {
   /** Writes a model's layers for the Graphs tab. `fit` calls this method. */
   graph(model: tfjs.LayersModel): void;
   /**
-   * Makes TensorBoard ignore the values that an earlier, interrupted process wrote for this step and later steps. Use this method in a
+   * Makes TensorBoard ignore the values written by an earlier, interrupted process for this step and later steps. Use this method in a
    * custom training loop that resumes from a checkpoint. `fit` calls it.
    */
   resumeFrom(step: number): void;

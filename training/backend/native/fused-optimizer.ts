@@ -53,8 +53,8 @@ export class FusedOptimizer {
   }
 
   /**
-   * Applies the gradients. The result is the same as with the optimizer's `applyGradients`, within float tolerance. Unlike with
-   * `applyGradients`, each step may update different variables.
+   * Applies the gradients. Gives the same result as the optimizer's `applyGradients`, within float tolerance. Unlike `applyGradients`, this
+   * method may update different variables in each step.
    */
   apply(gradients: readonly NamedGradient[]): void {
     if (this.#rule === null || this.#native === null || this.#reason !== null || !this.#applyFused(this.#native, this.#rule, gradients)) {

@@ -34,7 +34,7 @@ export class MemoryWindow {
     this.#panes = panes;
   }
 
-  /** Creates one tensor for each place, and overwrites the numbers there. Returns null if TensorFlow would copy the memory. */
+  /** Creates one tensor for each place, and overwrites the numbers at that place. Returns null if TensorFlow would copy the memory. */
   static open(native: NativeBackend, numbers: Float32Array, places: readonly Place[]): MemoryWindow | null {
     if (native.usesGpu) {
       return null;

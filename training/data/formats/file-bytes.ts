@@ -108,7 +108,7 @@ async function* readBytes(file: DataFile, from: number, context: ReadContext, en
   }
 }
 
-/** Destroys the stream. Waits until it is closed, because it may still be writing a local copy. */
+/** Destroys the stream, and waits until it is closed, because the stream may still be writing a local copy. */
 async function closed(stream: Readable): Promise<void> {
   stream.destroy();
   await finished(stream).catch(() => {});

@@ -37,7 +37,7 @@ export class LineSplitter {
   }
 
   /**
-   * Returns the lines that these bytes complete.
+   * Returns the lines completed by these bytes.
    * @throws TonyError DATA_INVALID if a line exceeds the maximum length.
    */
   push(bytes: Buffer): Line[] {

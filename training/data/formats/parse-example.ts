@@ -95,7 +95,8 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
 class FeaturePlaces {
   readonly #places: ReadonlyMap<string, number>;
   /**
-   * Names of the previous example in order, with their positions in the schema. The position is -1 if the schema does not contain the name.
+   * The previous example's feature names, in order, with their positions in the schema. The position is -1 if the schema does not contain
+   * the name.
    */
   readonly #order: { readonly name: Uint8Array; readonly place: number }[] = [];
   #turn = 0;

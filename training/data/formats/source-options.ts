@@ -7,7 +7,7 @@ export interface SourceOptions {
    * `file` applies if there are at least as many files or parts as readers, and `data` otherwise.
    */
   readonly shardPolicy?: 'auto' | 'file' | 'data' | 'off';
-  /** Maximum size in bytes of one part of a file that can be split. Default: 64 MiB. */
+  /** For files that can be split, the maximum size of one part in bytes. Default: 64 MiB. */
   readonly splitBytes?: number;
   /**
    * Whether to copy the data that this reader reads to the local disk, so that later epochs read and verify the copies. The reader then has

@@ -8,8 +8,8 @@ const claimsStartedByFingerprint = new Map<string, number>();
 
 /**
  * Yields the numbers of the splits that this task must process. Each split goes to one task of the role. Requesting the next split marks
- * the current one as finished. Splits that a failed task has not finished go to other tasks. Ends when all splits are finished. Outside a
- * job, yields all splits.
+ * the current one as finished. Splits left unfinished by a failed task go to other tasks. Ends when all splits are finished. Outside a job,
+ * yields all splits.
  */
 export async function* claimSplits({ fingerprint, splits }: SplitList, signal: AbortSignal): AsyncGenerator<number, void> {
   const services = Services.ofTask();

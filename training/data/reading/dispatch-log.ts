@@ -151,7 +151,7 @@ export class DispatchLog {
     const assigner = this.#assigner ?? splitAssigner(this.#share);
     const place: PassPlace = { ...each.pass, kind: 'shares', reading: assigner.begin(each.pass, this.#share), share: this.#share };
     const done = assigner.join(place, each.log, each.isRestored, signal);
-    // `OpenPass.split` may await `done` much later. Without this handler, a rejection would crash the process.
+    // `OpenPass.split` may await `done` much later, so without this handler, a rejection would crash the process.
     done.catch(() => {});
     each.registration = { assigner, place, done };
     return each.registration;

@@ -5,7 +5,7 @@ import type { DispatchLog } from './dispatch-log.ts';
 import type { Share } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
-/** A request to list the splits of a source, or to yield the records of one split instead of a share. */
+/** A request to list a source's splits, or to yield one split's records instead of a share's. */
 export interface SplitRead {
   /** Number of the split to read, or null to list the splits without reading. */
   readonly index: number | null;

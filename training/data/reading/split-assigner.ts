@@ -26,7 +26,7 @@ export function passKey({ fingerprint, splits, passes }: Pass): string {
 }
 
 /**
- * A request to the dispatcher. A reader registers its log with SPLITS_JOIN, and then requests each further entry of the log with
+ * A request to the dispatcher. A reader registers its log with SPLITS_JOIN, and then requests further log entries, one at a time, with
  * SPLITS_NEXT.
  */
 export interface SplitRequest extends PassPlace {

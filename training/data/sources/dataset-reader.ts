@@ -39,7 +39,7 @@ export interface ReadOptions {
   readonly onNotice?: (message: string) => void;
 }
 
-/** Result of `state`. It determines which elements the reader yields, in which order, and how many the caller has taken. */
+/** Result of `state`. Describes which elements the reader yields, in which order, and how many of them the caller has taken. */
 interface ReaderState {
   readonly share: readonly [index: number, count: number];
   readonly seed: number;

@@ -177,8 +177,8 @@ export class Dataset<T> implements AsyncIterable<T> {
 
   /**
    * Yields the numbers of the splits that this task must process with `read({ split })`. Each split goes to one task of the role.
-   * Requesting the next split marks the current one as finished. Splits that a failed task has not finished go to other tasks. Ends when
-   * all splits are finished.
+   * Requesting the next split marks the current one as finished. Splits left unfinished by a failed task go to other tasks. Ends when all
+   * splits are finished.
    *
    * Outside a job, yields all splits. In a role with ranks, each new generation starts again with all splits.
    * @throws TonyError NOT_FOUND, DATA_INVALID.

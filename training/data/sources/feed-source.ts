@@ -117,7 +117,7 @@ class FeedStream implements ChunkStream<Buffer> {
 
   #ask(): Promise<ServiceReply> {
     const asking = this.#services.ask(FEED_TAKE, { ...this.#request, at: this.#at }, this.#signal);
-    // If the stream is closed first, no code awaits `asking`. Without this handler, a rejection would then crash the process.
+    // If the stream is closed first, no code awaits `asking`, so without this handler, a rejection would crash the process.
     asking.catch(() => {});
     return asking;
   }

@@ -55,7 +55,7 @@ export class FileSource<T> implements DatasetNode<T> {
         return splitStream(ordered, known, this.#format, context, from);
       }
       if (byFile) {
-        // A reader with local copies (`context !== outer`) must keep its share in every epoch, or its copies would be useless.
+        // A reader with local copies (`context !== outer`) must keep the same share in every epoch. Otherwise, its copies would be useless.
         const own = new Set(shareOf(context === outer ? ordered : splits, share.index, share.count));
         const mine = ordered.filter((each) => own.has(each));
         return splitStream(mine, known, this.#format, context, from);

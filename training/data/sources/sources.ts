@@ -67,7 +67,7 @@ export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOpt
  * Reads records from IDX files, the format of MNIST, which may be compressed with gzip. Records in files with one dimension, such as
  * labels, are numbers. Records in other files, such as images, are columns.
  *
- * An object of files yields objects with one record from each file, for example `idx({ image: 'train-images-idx3-ubyte', label:
+ * If `files` is an object, each element is an object with one record per file, for example `idx({ image: 'train-images-idx3-ubyte', label:
  * 'train-labels-idx1-ubyte' })`. If the names are patterns, the matching files are paired in the order of their names. Large files are
  * split among the ranks.
  */

@@ -12,8 +12,8 @@ export interface CacheOptions {
   /** Whether to cache on the local disk instead of in memory. Default: false. */
   readonly disk?: boolean;
   /**
-   * Maximum size in bytes of one reader's cache. A share that exceeds it is read from its source in each pass. Default: 1 GiB in memory, 16
-   * GiB on disk.
+   * Maximum size in bytes of one reader's cache. A share that exceeds this size is read from its source in each pass. Default: 1 GiB in
+   * memory, 16 GiB on disk.
    */
   readonly maxBytes?: number;
   /** Folder for a cache on disk. Default: the container's folder or, outside a job, the machine's temporary folder. */

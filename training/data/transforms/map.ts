@@ -108,8 +108,8 @@ class ParallelMapStream<T, U> implements ChunkStream<U> {
         break;
       }
       const result = this.#convert(items[0] as T);
-      // The results are awaited in order, so this promise may be awaited much later. Without this handler, a rejection would crash the
-      // process.
+      // The results are awaited in order, possibly long after this promise has settled. Without this handler, an early rejection would
+      // crash the process.
       result.catch(() => {});
       this.#running.push({ from, bytes, result });
     }

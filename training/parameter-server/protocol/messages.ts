@@ -128,7 +128,7 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('positions') }),
   /** Makes the server copy its current state. The server drops all earlier copies except the copy for step `writing`. */
   z.object({ ask: z.literal('capture'), step: count, writing: count.nullable() }),
-  /** Makes the server write its copy for this step to a checkpoint. The request can be repeated. */
+  /** Makes the server write its copy for this step to a checkpoint. The chief may safely resend this request. */
   z.object({ ask: z.literal('write'), step: count, dir: z.string(), pending, index: count, count }),
   /** The answer arrives once all workers have finished. */
   z.object({ ask: z.literal('finish'), position: trainingPosition.nullable() }),

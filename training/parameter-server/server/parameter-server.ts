@@ -26,7 +26,7 @@ export const HOLD_MS = 5000;
 const MAX_UNAUTHENTICATED = 64;
 /** The maximum number of runs on one server. A run is a call to `fit`, a loop, or a series of custom steps. */
 const MAX_RUNS = 64;
-/** The number of ended runs to keep. A worker's replacement repeats earlier runs and needs their results. */
+/** The number of ended runs to keep. A worker's replacement replays earlier runs and needs their results. */
 const MAX_ENDED_RUNS = 4;
 
 /**

@@ -93,8 +93,8 @@ export class ServedShard {
   }
 
   /**
-   * Adds variables and optimizers. If a variable that has the same number exists, replaces it: the chief's process must have failed before
-   * any worker received that variable.
+   * Adds variables and optimizers. Replaces any variable that already has the same number. Such a variable was added by a chief process
+   * that failed before any worker received it.
    * @param numbers the weights of the pieces, unless they come from a checkpoint, followed by the slot values.
    */
   add({ first, variables, pieces, optimizers }: AdditionHead, numbers: Float32Array, withWeights: boolean): void {
@@ -184,7 +184,7 @@ export class ServedShard {
 
   /**
    * Records that a rank has disposed these variables and optimizers. Has no effect on a retired shard, because a worker's replacement may
-   * repeat the run.
+   * replay the run.
    */
   drop(rank: number, variables: readonly number[], optimizers: readonly number[]): void {
     if (this.#retired) {

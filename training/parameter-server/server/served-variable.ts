@@ -22,7 +22,7 @@ export class ServedVariable {
   readonly variable: tfjs.Variable | null;
   readonly droppedBy = new Set<number>();
   readonly #tf: typeof tfjs;
-  /** The version of the value that each rank holds. */
+  /** For each rank, the version of the value that it holds. */
   readonly #versions = new Map<number, number>();
   #version = 0;
   #numbers: Float32Array | null = null;

@@ -103,7 +103,7 @@ export class Session {
   }
 
   /**
-   * Frees the state of a run that all workers have left. Keeps the results, because a worker's replacement repeats earlier runs. If some
+   * Frees the state of a run that all workers have left. Keeps the results, because a worker's replacement replays earlier runs. If some
    * workers have not finished, the run may continue, so all of its state is kept.
    */
   retire(): void {

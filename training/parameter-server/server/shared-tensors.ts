@@ -3,7 +3,7 @@ import type { AskOf, SharedKey, StoredShape } from '../protocol/messages.ts';
 import type { DelayedRequests } from './delayed-requests.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
-/** The number of broadcasts to keep. A worker's replacement repeats earlier broadcasts and needs their values. */
+/** The number of broadcasts to keep. A worker's replacement replays earlier broadcasts and needs their values. */
 const KEPT_BROADCASTS = 256;
 
 /** Tensors that one worker stores for all workers in a run. */

@@ -3,7 +3,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Piece } from '../protocol/layout.ts';
 import type { VariableRegistry } from './variable-registry.ts';
 
-/** The weights in a server's answer: the pieces of the variables `ids`, concatenated. */
+/** The weights in a server's answer: the concatenated pieces of the variables listed in `ids`. */
 export interface WeightsPart {
   readonly ids: readonly number[];
   readonly body: Uint8Array;

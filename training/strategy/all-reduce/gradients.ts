@@ -85,7 +85,7 @@ export class FusedGradients {
   /**
    * Passes the gradients to `use` as tensors. A variable that has no gradient on any rank gets null instead of zeros: with zeros, momentum
    * and decay would still change the variable.
-   * @param present the numbers that `load` has set, summed over the ranks.
+   * @param present the numbers set by `load`, summed over the ranks.
    * @param use must not keep the tensors, because they may share the ring's memory.
    */
   withTensors(present: Float32Array, use: (gradients: readonly NamedGradient[]) => void): void {

@@ -9,8 +9,8 @@ export interface Difference {
 /** Programs with larger weights are skipped, because they amplify rounding errors. */
 const LARGEST_WEIGHT = 50;
 /**
- * The tolerance for rounding differences that a different order of summation causes within a dozen steps. It is relative for numbers above
- * 1.
+ * The tolerance for rounding differences caused by a different order of summation within a dozen steps. The tolerance is relative for
+ * numbers above 1.
  */
 const FLOAT32 = 5e-5;
 /**

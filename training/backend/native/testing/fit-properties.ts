@@ -1,4 +1,4 @@
-// Run by the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
+// Runs on the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
 // `done`.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -40,7 +40,7 @@ const MODELS: Readonly<Record<string, MakeModel>> = {
   },
   'convolutions with batch normalisation': (optimizer) =>
     compiled(optimizer, [
-      // A bias before normalisation has no effect. Its gradient would consist only of rounding errors, which adam amplifies.
+      // A bias before normalisation has no effect, so its gradient would consist only of rounding errors, which adam amplifies.
       tf.layers.conv2d({ filters: 4, kernelSize: 3, padding: 'same', useBias: false, inputShape: [6, 6, 2], kernelInitializer: seeded(1) }),
       tf.layers.batchNormalization(),
       tf.layers.activation({ activation: 'relu' }),

@@ -1,4 +1,4 @@
-// Run by the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
+// Runs on the runtime's Node.js, which has the native backend. For each property, prints `NAME ok` or `NAME: the error`. Finally prints
 // `done`.
 import type * as tfjs from '@tensorflow/tfjs';
 import fc from 'fast-check';

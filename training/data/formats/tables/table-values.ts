@@ -42,7 +42,7 @@ export interface TableColumn {
 
 /**
  * Returns the selected columns, in file order.
- * @throws TonyError DATA_INVALID if the file lacks a column that `columns` or `fill` names.
+ * @throws TonyError DATA_INVALID if the file lacks a column named in `columns` or `fill`.
  */
 export function selectColumns<T extends { readonly name: string }>(all: readonly T[], options: TableOptions, where: string): readonly T[] {
   const names = all.map(({ name }) => name);
