@@ -22,9 +22,9 @@ _readers = itertools.count()
 def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]]:
     """Yields batches of records that other processes send with `tony-ts feed`. The last batch may be smaller.
 
-    Each record goes to exactly one of the job's processes. The iterator waits for records without a time limit. It ends
-    when the number of producers that have ended equals `producers`. The iterator reads at most one chunk ahead, so
-    producers wait if the program is slow. To return an unread chunk to the other processes, close the iterator.
+    Each record goes to exactly one of the job's processes. The iterator waits for records without a time limit, and
+    ends once `producers` producers have ended. The iterator reads at most one chunk ahead, so producers wait if the
+    program is slow. To return an unread chunk to the other processes, close the iterator.
 
     Raises TonyError USAGE outside a job.
     """

@@ -8,7 +8,7 @@ from ._errors import TonyError
 from ._services import ask
 from ._task import context
 
-# Number of times that this process has claimed the same items.
+# How many times this process has claimed the same items.
 _begun: Dict[str, int] = {}
 
 

@@ -11,7 +11,7 @@ from ._report import append, notice
 from ._services import LONG_TIMEOUT_S, ask
 from ._task import context
 
-# Local copy of the checkpoint that this process has restored most recently.
+# Local copy of the checkpoint most recently restored by this process.
 _restored: List[str] = []
 
 

@@ -113,7 +113,7 @@ class Sweep:
         names = [_name_of(index) for index in range(len(self.configurations))]
         numbers = {self._place_of(name): index for index, name in enumerate(names)}
         for place in claim(list(numbers)):
-            # A task may have failed after storing the result of this trial, but before reporting the trial as finished.
+            # A task may have failed after storing this trial's result, but before reporting the trial as finished.
             if self.output is not None and _places.stat(place) is not None:
                 continue
             trial = Trial(self, numbers[place])

@@ -1,4 +1,5 @@
-"""Converts the optimizers SGD, SGD with momentum, and Adam, with their state, between TensorFlow.js and Keras 3."""
+"""Converts the SGD (with or without momentum) and Adam optimizers, including their state, between TensorFlow.js and
+Keras 3."""
 
 from typing import Any, Dict, List, Mapping, Tuple
 

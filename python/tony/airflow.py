@@ -14,7 +14,7 @@ __all__ = ["TonyOperator"]
 
 
 class TonyOperator(BaseOperator):  # type: ignore[misc]
-    """Submits a job and follows it until it ends. If Airflow kills its task, kills the job.
+    """Submits a job and follows it until it ends. If Airflow kills the task, the operator kills the job.
 
     The operator has the same arguments as tony.client.Client and Client.submit. If the job fails, the Airflow task
     fails. Otherwise, the task returns the job's ID, state, step and metrics. The XCom `application_id` contains the

@@ -170,7 +170,7 @@ class Client:
 
         `set` overrides keys of the job file, as in {"roles.worker.instances": 4}. If `local` is true, the job runs on
         this machine. `on_event` is called with each value that `tony-ts submit --output json` prints, such as the plan.
-        If the submission takes longer than `timeout` seconds, it is cancelled, and no job is running.
+        If the submission takes longer than `timeout` seconds, it is cancelled, so that no job is left running.
         """
         words = ["submit", "--conf", os.fspath(conf), "--detach", *(["--local"] if local else []), *self._cluster]
         for key, value in (set or {}).items():

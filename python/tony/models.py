@@ -58,7 +58,7 @@ def load_optimizer(place: str, model: Any) -> Any:
     state = _read_weights(folder, document["weightsManifest"], "optimizer")
     if training is None or not state:
         raise TonyError("MODEL_UNREADABLE", f"{file} contains no optimizer", "Export it with includeOptimizer.")
-    # TensorFlow.js writes the trainable weights first. They have the same order as the slots.
+    # TensorFlow.js writes the trainable weights first, in the same order as the slots.
     variables = dict(weight_names(model))
     names = [spec["name"] for group in document["weightsManifest"] for spec in group["weights"]]
     trainable = [variables[name] for name in names if name in variables and variables[name].trainable]

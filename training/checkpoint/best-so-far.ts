@@ -20,7 +20,7 @@ export class BestSoFar {
   #reference: number | null;
   #wait = 0;
 
-  /** @param best the best value that an earlier process found, or null if there is none. */
+  /** @param best the best value found by an earlier process, or null if there is none. */
   constructor(options: PatienceOptions, best: number | null) {
     this.#options = options;
     this.#best = best;

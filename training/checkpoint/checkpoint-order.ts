@@ -30,8 +30,8 @@ export class CheckpointOrder {
   }
 
   /**
-   * Removes any order that this rank has received. Must be called on every rank after every checkpoint, because any rank's order triggers
-   * one.
+   * Removes this rank's order, if there is one. Must be called after every checkpoint, even if the checkpoint was taken for another reason,
+   * such as another rank's order.
    */
   taken(): void {
     if (this.#file !== null && this.isGiven) {

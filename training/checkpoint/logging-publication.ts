@@ -23,9 +23,9 @@ interface Tail {
  * Publishes checkpoints in an object store. An object store cannot rename folders, but a writer can create an object only if it does not
  * exist yet:
  *
- *   step-300/APPLICATION.3.UUID/...                 the files that one attempt of generation 3 has written
+ *   step-300/APPLICATION.3.UUID/...                 the files written by one attempt of generation 3
  *   step-300/manifest.json                          the index, which names the attempt whose files belong to the checkpoint; written last
- *   .log/APPLICATION/generation-3/000000007.json    the last checkpoint that generation 3 has published, or a tombstone
+ *   .log/APPLICATION/generation-3/000000007.json    the last checkpoint published by generation 3, or a tombstone
  *
  * Each generation has a log. To publish a checkpoint, a writer creates the next entry of its log, with the index as its content. The writer
  * then copies the index to the step's folder. To retire a generation, a reader creates the next entry of that generation's log as a
@@ -113,7 +113,8 @@ export class LoggingPublication extends CheckpointFolders {
 
   /**
    * Removes the index before it calls `isProtected`, which avoids a race with `setBest` and `hold`. If one of them writes a mark before
-   * that call, this method sees the mark and restores the index. If it writes the mark later, it finds that the checkpoint does not exist.
+   * that call, this method sees the mark and restores the index. If one of them writes a mark later, it finds that the checkpoint does not
+   * exist.
    */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
     const uri = this.uriOf(step);

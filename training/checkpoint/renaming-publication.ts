@@ -96,8 +96,8 @@ export class RenamingPublication extends CheckpointFolders {
 
   /**
    * Renames the checkpoint before it calls `isProtected`, which avoids a race with `setBest` and `hold`. If one of them writes a mark
-   * before that call, this method sees the mark and restores the checkpoint. If it writes the mark later, it finds that the checkpoint does
-   * not exist.
+   * before that call, this method sees the mark and restores the checkpoint. If one of them writes a mark later, it finds that the
+   * checkpoint does not exist.
    */
   async drop(step: number, isProtected: () => Promise<boolean>): Promise<void> {
     const uri = this.uriOf(step);

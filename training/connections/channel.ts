@@ -24,7 +24,7 @@ export interface Channel {
   uncork(): void;
   /** Sends `bytes` after all earlier writes, then closes this direction of the connection. Never waits, so an exit handler can call it. */
   end(bytes: Uint8Array): void;
-  /** Starts to read from a connection that this program has accepted. */
+  /** Starts reading from an accepted connection. */
   read(reader: Reader): void;
   /** Resumes reading after the reader has paused the connection. */
   resume(): void;
@@ -165,7 +165,7 @@ class RecordChannel implements Channel {
 /** Values that both ends share after the handshake. */
 export interface Agreement {
   readonly key: Uint8Array;
-  /** Handshake frames that both ends have authenticated. */
+  /** Handshake frames authenticated by both ends. */
   readonly transcript: Uint8Array;
 }
 

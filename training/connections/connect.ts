@@ -113,7 +113,7 @@ function dialOnce(
 /** Performs the dialer's side of the handshake. Reads exactly one frame at a time, so that later bytes stay in the socket. */
 class DialerHandshake implements Reader {
   readonly hello: Buffer;
-  /** Handshake frames that both ends have authenticated. */
+  /** Handshake frames authenticated by both ends. */
   transcript: Uint8Array = Buffer.alloc(0);
   readonly #key: Uint8Array;
   readonly #expected: Identity;

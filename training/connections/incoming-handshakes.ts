@@ -71,7 +71,7 @@ export class IncomingHandshakes {
 
 interface Authenticated {
   readonly rank: number;
-  /** Handshake frames that both ends have authenticated. */
+  /** Handshake frames authenticated by both ends. */
   readonly transcript: Buffer;
 }
 

@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 
 export interface Listener {
-  /** File descriptor of the listening socket that this process has inherited, or null if there is none. */
+  /** File descriptor of the listening socket inherited by this process, or null if there is none. */
   readonly fd: number | null;
   readonly host: string;
   readonly port: number;

@@ -88,7 +88,7 @@ export class RecordWriter {
     }
   }
 
-  /** Removes the next record's bytes from the queue. `written` contains the parts that this record completes. */
+  /** Removes the next record's bytes from the queue. `written` contains the parts completed by this record. */
   #nextRecord(): { readonly bodies: readonly Uint8Array[]; readonly written: readonly Part[] } {
     const first = this.#parts[0] as Part;
     const start = this.#taken;

@@ -15,13 +15,13 @@ import type { WireSecurity } from '../../conf/job.ts';
  * A record with an empty body is an alert. The receiver of an invalid record sends an alert before it closes the connection. An alert is
  * the last record in its direction.
  *
- * Both ends count the records, so a tag fails to match if a record was changed, repeated, moved, removed or inserted. The format does not
+ * Both ends count the records, so a tag fails to match if a record was changed, replayed, moved, removed or inserted. The format does not
  * mark the end of a stream, because every protocol that uses it ends with a `bye` frame.
  *
  * Each direction of each connection has its own key. The keys are derived from the job's key and from the HELLO and CHALLENGE frames of the
  * handshake. These frames contain the nonces and ranks of both ends, the generation and `wireSecurity`. The record count is exact up to
- * 2^53, so no record nonce repeats. After 10 TB, an attacker can distinguish the ciphertext from random bytes with a probability of less
- * than 2^-49.
+ * 2^53, so no record nonce is ever reused. After 10 TB, an attacker can distinguish the ciphertext from random bytes with a probability of
+ * less than 2^-49.
  */
 export type RecordSecurity = Exclude<WireSecurity, 'none'>;
 
@@ -48,7 +48,7 @@ export class RecordKey {
   readonly #nonce: Buffer;
   #records = 0;
 
-  /** @param transcript the handshake frames that both ends have authenticated. */
+  /** @param transcript the handshake frames authenticated by both ends. */
   constructor(security: RecordSecurity, key: Uint8Array, transcript: Uint8Array, direction: Direction) {
     const material = Buffer.from(hkdfSync('sha256', key, transcript, `tony wire ${security} ${direction}`, KEY_BYTES + IV_BYTES));
     this.security = security;

@@ -51,7 +51,7 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
 }
 
 /**
- * Opens the batch source for the data that the program has passed to `fit`.
+ * Opens the batch source for the data passed to `fit`.
  * @param position the position from the checkpoint, or the beginning.
  */
 export function openBatchSource(

@@ -327,7 +327,7 @@ function outputsOf(name: string, length: number): string[] {
 }
 
 /**
- * Converts a kernel call to TensorFlow operations, and adds these to the graph.
+ * Converts a kernel call to TensorFlow operations, and adds the operations to the graph.
  * @param refs the names of the tensors that the graph already contains, by tensor ID.
  * @returns the names of the outputs.
  * @throws TonyError MODEL_NOT_EXPORTABLE with the names of the layer and the kernel.

@@ -63,7 +63,7 @@ export class Models {
 
   /**
    * Writes a TensorFlow SavedModel into a folder, for TensorFlow Serving, Keras and other programs. The SavedModel has the
-   * `serving_default` signature and contains the same graph as a graph model. Replaces a SavedModel that this method has written earlier.
+   * `serving_default` signature and contains the same graph as a graph model. Replaces a SavedModel written earlier by this method.
    * @throws TonyError MODEL_NOT_EXPORTABLE with the name of the layer that the graph cannot represent.
    */
   async exportSavedModel(model: tfjs.LayersModel, folder: string): Promise<void> {
@@ -71,7 +71,7 @@ export class Models {
   }
 
   /**
-   * Loads a TensorFlow SavedModel for predictions, for example one that Keras has exported. Requires the native backend.
+   * Loads a TensorFlow SavedModel for predictions, for example one exported by Keras. Requires the native backend.
    * @param place the folder that contains saved_model.pb.
    * @throws TonyError BACKEND_UNFIT if the backend is not native, or MODEL_UNREADABLE if the SavedModel cannot be loaded.
    */
@@ -81,8 +81,8 @@ export class Models {
 
   /**
    * Copies a checkpoint's weights to a model with the same weight shapes.
-   * @param which `newest` for the job's newest valid checkpoint, `best` for the checkpoint that the evaluator has marked as the best, or
-   * the URI or path of a checkpoint (`.../step-100`) or of a checkpoint folder. From a folder, the newest valid checkpoint is loaded.
+   * @param which `newest` for the job's newest valid checkpoint, `best` for the checkpoint marked as the best by the evaluator, or the URI
+   * or path of a checkpoint (`.../step-100`) or of a checkpoint folder. From a folder, the newest valid checkpoint is loaded.
    * @param name the model's name in the training loop. Only needed if the loop trains several models.
    * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND if there is no checkpoint.
    */

@@ -24,7 +24,7 @@ export class LearningRateSchedule {
   readonly #optimizer: tfjs.Optimizer;
   readonly #initial: number;
   /**
-   * The rate that this schedule last set. It may differ from the optimizer's `learningRate`: sgd and momentum use a tensor, which only
+   * The rate last set by this schedule. It may differ from the optimizer's `learningRate`: sgd and momentum use a tensor, which only
    * setLearningRate() replaces.
    */
   #applied: number | null = null;

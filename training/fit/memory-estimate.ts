@@ -22,7 +22,7 @@ export interface MemoryEstimate {
   /** Gradients, optimizer slots, exchange buffers, and copies for checkpoints. */
   readonly training: number;
   readonly activations: number;
-  /** The executor's memory, and memory that the runtime allocates in its first steps. */
+  /** The executor's memory, and memory allocated by the runtime in the first steps. */
   readonly overhead: number;
   readonly total: number;
 }

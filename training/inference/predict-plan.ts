@@ -1,6 +1,6 @@
 /**
  * A worker's position among all workers. Each worker first processes its own share (every `count`-th split) in order. It then processes
- * splits that other workers have not finished, because these workers may be slow or may have failed. The workers do not communicate: the
+ * splits not yet finished by other workers, because these workers may be slow or may have failed. The workers do not communicate: the
  * output files show which splits are finished. If two workers compute the same split, only one result is stored.
  */
 export interface Position {

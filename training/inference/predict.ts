@@ -69,8 +69,8 @@ const REPORT_MS = 1000;
 /** The interval, in ms, at which a worker checks whether other workers have finished a split. */
 const CHECK_MS = 1500;
 /**
- * The time in ms that a worker waits for a split that another worker may be computing. The worker waits for WAIT_MS or WAIT_SPLITS times
- * the duration of its own longest split, whichever is longer.
+ * How long, in ms, a worker waits for a split that another worker may be computing. The worker waits for WAIT_MS or WAIT_SPLITS times the
+ * duration of its own longest split, whichever is longer.
  */
 const WAIT_MS = 3000;
 const WAIT_SPLITS = 1.5;

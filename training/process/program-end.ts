@@ -13,7 +13,7 @@ export interface LastWork {
   readonly isDue: () => boolean;
   /** Does the final work asynchronously. `succeeded` is true if the program ended with exit code 0. */
   readonly finish: (succeeded: boolean) => Promise<void>;
-  /** Does the final work synchronously, when the program calls process.exit or `finish` takes too long. */
+  /** Does the final work synchronously, when the program calls process.exit, or when `finish` takes too long. */
   readonly finishNow: () => void;
 }
 

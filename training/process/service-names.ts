@@ -8,7 +8,7 @@ export const SPLITS_NEXT = 'splits.next';
 export const SPLITS_FORGOTTEN = 'forgotten';
 /** A feed reader requests records and acknowledges those that it received earlier. */
 export const FEED_TAKE = 'feed.take';
-/** A feed reader leaves the feed. Other readers receive the records that it has not acknowledged. */
+/** A feed reader leaves the feed. Its unacknowledged records go to other readers. */
 export const FEED_LEAVE = 'feed.leave';
 
 /* The rendezvous store for Horovod processes. The executor forwards their requests. */

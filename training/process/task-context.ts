@@ -15,7 +15,7 @@ export interface TaskContext {
   /** The task's number within the gang, or null for tasks without a rank, such as evaluators and parameter servers. */
   readonly rank: number | null;
   readonly worldSize: number;
-  /** The number of times that the gang has been formed, starting at 1. */
+  /** How many times the gang has been formed, starting at 1. */
   readonly generation: number;
   readonly members: readonly Member[];
   /** The file descriptor and the address of a bound socket that the program inherits, or null if there is none. */

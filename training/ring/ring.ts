@@ -199,7 +199,9 @@ export class Ring {
     await this.allReduce(new Float32Array(this.worldSize));
   }
 
-  /** Tells both neighbours that this rank has finished, so they do not report it as lost. Synchronous, for use in exit handlers. */
+  /**
+   * Tells both neighbours that this rank has finished, so that they do not report this rank as lost. Synchronous, for use in exit handlers.
+   */
   close(): void {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
@@ -360,8 +362,8 @@ export class Ring {
   }
 
   /**
-   * Returns the neighbour whose data this rank has refused, or null. In a ring with two ranks, this rank may notice that the other
-   * connection has closed before it notices the refusal.
+   * Returns the neighbour whose data this rank has refused, or null. In a ring with two ranks, this rank may notice the refusal only after
+   * it has noticed that the other connection is closed.
    */
   #refused(): { readonly peer: number; readonly cause: string } | null {
     const { refusal: left } = this.#left;

@@ -1,6 +1,6 @@
 import { PHASES, type Phase, type PhaseTimes, StepClock } from './profile-clock.ts';
 
-/** Phases that the metrics omit if no time was spent in them. */
+/** Phases omitted from the metrics if no time was spent in them. */
 const RARE: readonly Phase[] = ['checkpoint', 'validation'];
 
 /** Measures the time that this rank's steps spend in each phase, and determines the slowest rank. */

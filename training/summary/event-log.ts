@@ -60,7 +60,7 @@ export class EventLog {
   #block: Buffer = Buffer.alloc(0);
   #blockLength = 0;
   #writing: Buffer[] = [];
-  /** The contents of the newest file on HDFS. The next version of this file begins with them. Empty for a local disk. */
+  /** The contents of the newest file on HDFS. The next version of this file begins with these contents. Empty for a local disk. */
   #content: Buffer[] = [];
   #length = 0;
   #fileNumber = 0;

@@ -1,7 +1,7 @@
 import { doubleTensor, type TensorValue } from './event-file.ts';
 
 export interface Histogram {
-  /** The number of NaN and infinite values, which no bucket counts. */
+  /** The number of NaN and infinite values, which are not counted in any bucket. */
   readonly notFinite: number;
   /** Three numbers per bucket: left edge, right edge and count. */
   readonly buckets: Float64Array;

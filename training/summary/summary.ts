@@ -85,7 +85,7 @@ export class SummaryWriter implements Summaries {
   readonly #log: EventLog;
   readonly #options: SummaryOptions;
   readonly #now: () => number;
-  /** The largest step that this process has written. `resumeFrom` must not discard steps that this process itself has written. */
+  /** The largest step written by this process. `resumeFrom` must not discard steps written by the same process. */
   #largestStep = -1;
   #hparams: { values: Record<string, HyperparameterValue>; metrics: Metric[] } | null = null;
   #session: 'none' | 'begun' | 'ended' = 'none';

@@ -23,7 +23,7 @@ interface Step {
 /**
  * Applies gradients with TensorFlow's fused kernels. A fused kernel updates a variable in one call, whereas TensorFlow.js runs a dozen
  * small operations. A program can mix fused steps with the optimizer's own steps, because both update the same variables, slots and
- * counters. A step also sees values that other code has assigned to variables or slots, for example from a checkpoint.
+ * counters. A step also sees values assigned to variables or slots by other code, for example from a checkpoint.
  */
 export class FusedOptimizer {
   readonly #optimizer: tfjs.Optimizer;

@@ -12,8 +12,8 @@
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
 /**
- * Returns the number of pixels that an image's header declares. With `allFrames`, counts the pixels in all frames of a GIF. Returns 0 for
- * an unknown format, which the decoder will reject.
+ * Returns the number of pixels declared in an image's header. With `allFrames`, counts the pixels in all frames of a GIF. Returns 0 for an
+ * unknown format, which the decoder will reject.
  */
 export function claimedPixels(data: Uint8Array, allFrames: boolean): number {
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength);

@@ -170,7 +170,7 @@ let taking: Promise<unknown> = Promise.resolve();
 
 /**
  * Returns the previous program's folder if that program has ended, and creates a new folder otherwise. Calls run one after another, so two
- * of them cannot reuse the same folder.
+ * calls cannot reuse the same folder.
  */
 function takeFolder(place: string | undefined): Promise<string> {
   const taken = taking.then(() => reuseFolder(place));

@@ -56,8 +56,7 @@ export class DispatchLog {
   readonly #farthest: number;
 
   /**
-   * Restores a reader's log. Passes that only other readers have begun get empty logs, because the assigner waits for the logs of all
-   * readers.
+   * Restores a reader's log. Passes begun only by other readers get empty logs, because the assigner waits for the logs of all readers.
    * @param stored the result of this reader's `state`, from a checkpoint.
    * @param all the results of `state` for all shares, if all readers resume together. Otherwise empty.
    * @param assigner null for this process's assigner.
@@ -114,7 +113,7 @@ export class DispatchLog {
    */
   state(at: Json): Json {
     const first = firstPassIn(at) ?? 0;
-    // A pass in the state counts as begun by this reader, so passes that only other readers have begun must not be in it.
+    // A pass in the state counts as begun by this reader, so the state must not contain passes begun only by other readers.
     const needed = this.#logs.filter(({ number, isBegun }) => isBegun && number >= first);
     return needed.length === 0 ? null : needed.map(({ pass, number, log }) => ({ ...pass, number, log: [...log] }));
   }

@@ -8,8 +8,8 @@ export type NextSplit = { readonly split: number } | 'wait' | 'over';
 
 /**
  * With `shares`, each reader reads a share of the dataset. If another process continues the share, the share keeps its splits, because
- * checkpoints contain the logs of all shares. With `workers`, each reader is a process. If the process fails, other workers get the splits
- * that it has not finished.
+ * checkpoints contain the logs of all shares. With `workers`, each reader is a process. If the process fails, its unfinished splits go to
+ * other workers.
  */
 export type ReaderKind = 'shares' | 'workers';
 
@@ -128,7 +128,7 @@ export class SplitPass {
     return true;
   }
 
-  /** Removes a failed worker. Other workers can then get the splits that it has not finished. */
+  /** Removes a failed worker, so that other workers can get its unfinished splits. */
   removeReader(reader: string): void {
     for (const split of this.#logs.get(reader) ?? []) {
       if (this.#done.has(split)) {

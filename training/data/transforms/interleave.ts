@@ -21,7 +21,7 @@ const AHEAD = { items: 256, bytes: 4 * 1024 * 1024 };
  * elements of an inner dataset go to the same reader.
  *
  * State: the position in the outer dataset; for each open inner dataset, the position of its outer element and the position in the inner
- * dataset; the number of the current inner dataset; and the number of elements that it has yielded in this turn.
+ * dataset; the number of the current inner dataset; and the number of elements that this dataset has yielded in its current turn.
  */
 export function interleaveNode<T, U>(
   inner: DatasetNode<T>,
@@ -134,7 +134,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     return [this.#elements.state(), open, this.#turn, this.#given] satisfies InterleaveState as unknown as Json;
   }
 
-  /** Initially opens a dataset for each place, so that all of them read ahead. */
+  /** Initially opens a dataset for each place, so that all of these datasets read ahead. */
   async #begin(): Promise<void> {
     if (this.#hasBegun) {
       return;

@@ -41,7 +41,7 @@ export class DelayedRequests {
     }
   }
 
-  /** Tells workers that their answers are delayed, so they do not consider the server lost. */
+  /** Tells workers that their answers are delayed, so that the workers do not consider the server lost. */
   hold(): void {
     for (const { request } of this.#delayed) {
       request.hold();

@@ -144,7 +144,7 @@ export class ServedShard {
     this.optimizer(optimizer).apply(this.#byVariable(present, gradients), learningRate);
   }
 
-  /** Stores values that the chief's program has assigned to variables. */
+  /** Stores values assigned to variables by the chief's program. */
   assign(variables: readonly number[], numbers: Float32Array, rank: number): void {
     for (const [id, own] of this.#byVariable(variables, numbers)) {
       const served = this.variable(id);

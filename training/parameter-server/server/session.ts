@@ -103,8 +103,8 @@ export class Session {
   }
 
   /**
-   * Frees the state of a run that all workers have left. Keeps the results, because a worker's replacement replays earlier runs. If some
-   * workers have not finished, the run may continue, so all of its state is kept.
+   * Frees a run's state after all workers have left the run. Keeps the results, because a worker's replacement replays earlier runs. If
+   * some workers have not finished, the run may continue, so all of its state is kept.
    */
   retire(): void {
     this.#checkpoints.clear();
@@ -306,8 +306,8 @@ export class Session {
   }
 
   /**
-   * Sends the weights. A worker joins the staleness clock when it first pulls weights for a step. Workers that have waited for it then
-   * begin with the same weights.
+   * Sends the weights. A worker joins the staleness clock when it first pulls weights for a step. If other workers have waited for this
+   * pull, they then begin with the same weights.
    */
   #pull(request: WorkerRequest, { now, all }: AskOf<'pull'>): void {
     const { rank } = request;

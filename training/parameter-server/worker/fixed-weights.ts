@@ -20,8 +20,8 @@ export class FixedWeights {
   readonly #content: FixedContent;
   #sentAt = 0;
   /**
-   * The data IDs that the weights had when they were last uploaded. Each assignment gives a variable a new data ID, so a different data ID
-   * means that the weight has changed.
+   * The weights' data IDs at the last upload. Each assignment gives a variable a new data ID, so a different data ID means that the weight
+   * has changed.
    */
   #sent: readonly object[] = [];
 

@@ -209,7 +209,7 @@ export class RemoteVariables {
     setIterations(optimizer, this.#taken(answers));
   }
 
-  /** Sends the servers the values that the chief's program has assigned to variables. Does nothing on other workers. */
+  /** Sends the servers any values assigned to variables by the chief's program. Does nothing on other workers. */
   async assign(): Promise<void> {
     const { rank, servers } = this.#options;
     const assigned = rank === 0 ? [...this.#registry.variables].filter(([, each]) => each.variable.dataId !== each.data) : [];

@@ -112,7 +112,7 @@ export class VariableRegistry {
   }
 
   /**
-   * Removes the variables and optimizers that the program has disposed since the last call.
+   * Removes the variables and optimizers disposed by the program since the last call.
    * @returns what was removed, or null if nothing was.
    */
   forgetDisposed(): { variables: number[]; optimizers: number[] } | null {

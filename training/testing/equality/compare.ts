@@ -14,16 +14,16 @@ const LARGEST_WEIGHT = 50;
  */
 const FLOAT32 = 5e-5;
 /**
- * The tolerance for gradients with 11 bits of precision, relative to the distance that the weights have moved. The error grows by half a
- * unit in the last place each time a rank forwards a gradient (at most three times). Squares in the optimizer's slots have twice that
- * error, and layers that divide by a standard deviation amplify the error. A gradient that is missing, counted twice or applied to the
- * wrong variable causes an error as large as the gradient.
+ * The tolerance for gradients with 11 bits of precision, relative to how far the weights have moved. The error grows by half a unit in the
+ * last place each time a rank forwards a gradient (at most three times). Squares in the optimizer's slots have twice that error, and layers
+ * that divide by a standard deviation amplify the error. A gradient that is missing, counted twice or applied to the wrong variable causes
+ * an error as large as the gradient.
  */
 const FLOAT16 = 8 * 2 ** -11;
 
 /**
- * Compares the results. Returns the difference, null if all sides agree, or the reason why the program is skipped: TensorFlow.js rejects
- * it, or it amplifies rounding errors.
+ * Compares the results. Returns the difference, null if all sides agree, or the reason for skipping the program: TensorFlow.js rejects it,
+ * or it amplifies rounding errors.
  */
 export function differenceOf(program: Program, plain: Answer, ranks: readonly Answer[]): Difference | { readonly skipped: string } | null {
   if ('error' in plain) {
@@ -49,7 +49,7 @@ export function differenceOf(program: Program, plain: Answer, ranks: readonly An
     // With parameter servers, workers have no slots to compare, because the servers hold them.
     (isServed ? null : largest(first.slots, expected.slots, tolerance, initialSlot)) ??
     largest(Object.fromEntries(first.losses.map(([what, loss]) => [what, [loss]])), lossesOf(expected, first), tolerance, () => 0) ??
-    // If ranks start with different weights, weights that no action has synchronised may still differ.
+    // If ranks start with different weights, weights not yet synchronised by any action may still differ.
     (program.unequalStart ? null : betweenRanks(outcomes))
   );
 }
@@ -59,7 +59,7 @@ function lossesOf(expected: Outcome, { losses }: Outcome): Record<string, readon
   return Object.fromEntries(expected.losses.filter(([what]) => compared.has(what)).map(([what, loss]) => [what, [loss]]));
 }
 
-/** Returns the value that a slot has before its first use, for slots that one side has not created yet. */
+/** Returns a slot's value before its first use, for slots that one side has not created yet. */
 function initialSlot(name: string): number {
   return name.endsWith('/accumulator') ? 0.2 : 0;
 }

@@ -105,7 +105,7 @@ export class Machine {
     }
   }
 
-  /** Returns the optimizer that an action's index refers to. */
+  /** Returns the optimizer to which an action's index refers. */
   optimizerAt(index: number): tfjs.Optimizer {
     return this.#optimizers[index % this.#optimizers.length] as tfjs.Optimizer;
   }
