@@ -1,4 +1,4 @@
-"""Records that other processes send to the job while it runs."""
+"""Reads the records that other processes send to the running job."""
 
 import itertools
 import os
@@ -20,7 +20,7 @@ _readers = itertools.count()
 
 
 def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]]:
-    """Yields batches of records that other processes send with `tony-ts feed`. The last batch may be smaller.
+    """Yields batches of records sent by other processes with `tony-ts feed`. The last batch may be smaller.
 
     Each record goes to exactly one of the job's processes. The iterator waits for records without a time limit, and
     ends once `producers` producers have ended. The iterator reads at most one chunk ahead, so producers wait if the

@@ -1,4 +1,4 @@
-"""Describes this process's task, according to the file that the executor writes."""
+"""Describes this process's task, according to the file written by the executor."""
 
 import functools
 import json
@@ -95,7 +95,7 @@ _PLACES = {
 
 
 def _own_place(application_id: str) -> Mapping[str, str]:
-    """Returns RANK, WORLD_SIZE and LOCAL_RANK of this process. Returns an empty mapping if no launcher has set them."""
+    """Returns this process's RANK, WORLD_SIZE and LOCAL_RANK. Returns an empty mapping if no launcher has set them."""
     if os.environ.get("TORCHELASTIC_RUN_ID") == application_id:
         return os.environ
     for names in _PLACES.get(os.environ.get("TONY_FRAMEWORK", ""), ()):

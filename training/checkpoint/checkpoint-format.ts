@@ -25,7 +25,7 @@ export interface StoredTensor {
   readonly shape: readonly number[];
   readonly bytes: Uint8Array;
   /**
-   * If `bytes` contains only part of the tensor: the index in the flattened tensor at which that part begins. Tensors that a reader returns
+   * If `bytes` contains only part of the tensor: the index in the flattened tensor at which that part begins. Tensors returned by a reader
    * are always whole.
    */
   readonly from?: number;
@@ -65,7 +65,7 @@ export type ShardDescription = Readonly<z.infer<typeof shardDescription>>;
 export const trainingPosition = z.object({
   /** Number of optimizer steps taken so far, including those of earlier phases. */
   step: count,
-  /** Name of the phase, and number of steps that earlier phases took. */
+  /** Name of the phase, and number of steps taken by earlier phases. */
   phase: z.object({ name: z.string(), start: count }),
   epoch: count,
   /** Number of examples that all ranks together have used in this epoch. */

@@ -106,7 +106,7 @@ export class Phase {
     this.#program = program;
   }
 
-  /** Number of steps that earlier phases took. */
+  /** Number of steps taken by earlier phases. */
   get start(): number {
     return this.#start;
   }

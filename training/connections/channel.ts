@@ -162,7 +162,7 @@ class RecordChannel implements Channel {
   }
 }
 
-/** Values that both ends share after the handshake. */
+/** Values shared by both ends after the handshake. */
 export interface Agreement {
   readonly key: Uint8Array;
   /** Handshake frames authenticated by both ends. */

@@ -56,7 +56,7 @@ export function encodeHello(identity: Identity, nonce: Uint8Array): Buffer {
   return frame;
 }
 
-/** Returns the rank that the sender claims to have in its HELLO. */
+/** Returns the rank claimed by the sender in its HELLO. */
 export function senderOf(head: Buffer): number {
   return head.readUInt32BE(16);
 }

@@ -1,7 +1,7 @@
 import type { Reader } from './reader.ts';
 import { bodyLength, MAX_BODY_BYTES, RECORD_HEADER_BYTES, type RecordKey } from './record.ts';
 
-/** The end of the connection that has detected an invalid record. If the peer has detected it, the peer has sent an alert. */
+/** Which end of the connection has detected an invalid record. If the peer has detected it, the peer has sent an alert. */
 export type Detector = 'this end' | 'peer';
 
 /**

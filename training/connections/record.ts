@@ -77,8 +77,8 @@ export class RecordKey {
   }
 
   /**
-   * Verifies the next record. Returns the plaintext, or null if the record is not the one that the sender sent next. With `authenticated`,
-   * the plaintext is `body` itself.
+   * Verifies the next record. Returns the plaintext, or null if the record is not the sender's next record. With `authenticated`, the
+   * plaintext is `body` itself.
    */
   open(header: Uint8Array, body: Uint8Array): Uint8Array | null {
     const decipher = createDecipheriv(CIPHER, this.#key, this.#nextNonce(), { authTagLength: TAG_BYTES });

@@ -102,8 +102,8 @@ export class DatasetBatchSource implements BatchSource {
    */
   #before: { readonly before?: Json } = {};
   /**
-   * Numbers that the ranks sum before each step: the number of examples in the rank's batch; 1 if more examples follow; 1 if the rank is
-   * still waiting for data.
+   * The numbers summed over the ranks before each step: the number of examples in the rank's batch; 1 if more examples follow; 1 if the
+   * rank is still waiting for data.
    */
   readonly #news: Float32Array;
 

@@ -13,7 +13,7 @@ const BATCHES = [3, 5] as const;
 /** Number of examples with which `proveEqual` compares the predictions of the graph and the model. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
-/** Version of the GraphDef format that the graph uses. TensorFlow has supported it since 2019. */
+/** The graph's GraphDef version, which TensorFlow has supported since 2019. */
 const PRODUCER = 175;
 
 export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, uri: string): Promise<void> {
@@ -84,7 +84,7 @@ function traceTidily(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, we
   return traces[0] as Trace;
 }
 
-/** Returns the calls that the outputs need. A model may also compute tensors that it does not use, for example masks. */
+/** Returns the calls needed for the outputs. A model may also compute tensors that it does not use, for example masks. */
 function neededCalls({ calls, outputs }: MergedTrace): MergedTrace['calls'] {
   const needed = new Set(outputs.map(({ id }) => id));
   const kept = [...calls].reverse().filter((call) => {

@@ -8,7 +8,7 @@ export interface ScheduleStep {
   readonly epoch: number;
   /** The number of ranks in this generation. It may change when an elastic job restarts. */
   readonly worldSize: number;
-  /** The learning rate that the program passed when it created the optimizer. */
+  /** The learning rate with which the program created the optimizer. */
   readonly initial: number;
 }
 

@@ -6,10 +6,7 @@ import type { StepLoss } from './step-part.ts';
 /** Members of a compiled tf.LayersModel that its type declarations omit. A Sequential model stores these members in an inner model. */
 interface CompiledInternals {
   readonly model?: CompiledInternals;
-  /**
-   * The loss that the program passed to `compile`: a name or function for all outputs, an array with one per output, or an object keyed by
-   * output name.
-   */
+  /** The loss passed to `compile`: a name or function for all outputs, an array with one per output, or an object keyed by output name. */
   readonly loss?: unknown;
   readonly lossFunctions?: readonly LossFunction[];
   readonly outputNames: readonly string[];
@@ -40,7 +37,7 @@ export interface CompiledModel {
   /** Non-trainable float32 weights that layers may update during training, for example moving averages. */
   readonly moving: readonly tfjs.Variable[];
   readonly weights: readonly NamedWeight[];
-  /** `loss`, followed by the metrics that the program passed to `compile`. */
+  /** `loss`, followed by the metrics passed to `compile`. */
   readonly metricNames: readonly string[];
   /** `model.stopTraining`, which callbacks set. */
   stopTraining: boolean;

@@ -65,7 +65,7 @@ export async function capture(tf: typeof tfjs, variables: readonly NamedVariable
 }
 
 interface NativeData {
-  /** The array that the program passed to tf.tensor, or null once an operation has used the tensor. */
+  /** The array passed to tf.tensor by the program, or null once an operation has used the tensor. */
   readonly values: unknown;
 }
 
@@ -121,7 +121,7 @@ export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly Stor
   }
 }
 
-/** Restores the variables that `optimizerVariables` returns. Call `checkOptimizer` first. */
+/** Restores the variables returned by `optimizerVariables`. Call `checkOptimizer` first. */
 export function restoreOptimizer(
   tf: typeof tfjs,
   optimizer: tfjs.Optimizer,

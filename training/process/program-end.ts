@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { withTimeout } from '../../platform/deadline.ts';
 
 /**
- * The time limits in ms for the work that a program does just before it exits. The executor kills the program three seconds after sending a
+ * The time limits in ms for a program's final work, just before it exits. The executor kills the program three seconds after sending a
  * signal.
  */
 const MOST_MS = { signal: 2000, failure: 5000 } as const;

@@ -10,7 +10,7 @@ export interface TaskContext {
   readonly jobName: string;
   readonly role: string;
   readonly index: number;
-  /** The minimum number of tasks that the role requires. */
+  /** The minimum number of tasks required by the role. */
   readonly roleSize: number;
   /** The task's number within the gang, or null for tasks without a rank, such as evaluators and parameter servers. */
   readonly rank: number | null;

@@ -37,8 +37,8 @@ export interface RingTimeouts {
    */
   readonly silenceMs: number;
   /**
-   * How long, in ms, calls keep waiting after a neighbour has been lost before they fail. The ApplicationMaster usually stops this
-   * generation within that time.
+   * How long, in ms, calls keep waiting after a neighbour has been lost. After this time, they fail. The ApplicationMaster usually stops
+   * this generation within that time.
    */
   readonly graceMs: number;
 }

@@ -1,6 +1,6 @@
 /**
- * The window for two ranks: the number of bytes that a rank may send in excess of the bytes that it has received. A window of this size
- * keeps both directions busy and fits into the processor's cache.
+ * The window for two ranks: how many more bytes a rank may send than it has received. A window of this size keeps both directions busy and
+ * fits into the processor's cache.
  */
 const AHEAD_BYTES = 512 * 1024;
 /** The minimum size of a write while more bytes are queued. */

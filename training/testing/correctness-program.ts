@@ -93,7 +93,7 @@ const OPTIMIZERS: Readonly<Record<CorrectnessCase['optimizer'], () => tfjs.Optim
   adam: () => tf.train.adam(0.01, 0.9, 0.999, 1e-4),
 };
 
-/** The number of slots that each optimizer has per variable. */
+/** The number of slots per variable for each optimizer. */
 const SLOTS: Readonly<Record<CorrectnessCase['optimizer'], number>> = { sgd: 0, momentum: 1, adam: 2 };
 
 function makeModel({ net, optimizer }: CorrectnessCase): tfjs.LayersModel {

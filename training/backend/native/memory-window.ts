@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { NativeBackend } from './native-backend.ts';
 
-/** The alignment that TensorFlow requires, as a number of float32 values. TensorFlow copies memory that is not aligned to 64 bytes. */
+/** The alignment required by TensorFlow, as a number of float32 values. TensorFlow copies memory that is not aligned to 64 bytes. */
 export const ALIGNMENT = 16;
 
 /** Location and shape of a tensor in an array of numbers. `at` is the index of the tensor's first number. */

@@ -17,7 +17,7 @@ import { type NativeBackend, sameShape } from './native-backend.ts';
 type Gradients = Readonly<Record<string, () => tfjs.Tensor>>;
 
 /**
- * Returns the gradients that native kernels compute, or null if the kernels do not support these tensors.
+ * Returns the gradients computed by native kernels, or null if the kernels do not support these tensors.
  * @param own computes the gradients as TensorFlow.js does.
  */
 type NativeGradient = (

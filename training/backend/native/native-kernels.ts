@@ -11,8 +11,8 @@ interface Installed {
 const installed = new WeakMap<object, Installed>();
 
 /**
- * Makes gradients, and the optimizer steps in `fit` and `step`, use TensorFlow's kernels wherever these give the same results as
- * TensorFlow.js. Does nothing if the current backend is not native.
+ * Installs TensorFlow's kernels for gradients, and for the optimizer steps in `fit` and `step`, wherever these kernels give the same
+ * results as TensorFlow.js. Does nothing if the current backend is not native.
  */
 export function installNativeKernels(tf: typeof tfjs): void {
   const native = NativeBackend.of(tf);

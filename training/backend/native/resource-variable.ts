@@ -16,7 +16,7 @@ export class ResourceVariable {
   readonly handle: tfjs.Tensor;
   readonly variable: tfjs.Variable;
   readonly #native: NativeBackend;
-  /** ID of the data that the tf.Variable and the resource share, or null before the first `take`. */
+  /** ID of the data shared by the tf.Variable and the resource, or null before the first `take`. */
   #shared: object | null = null;
 
   constructor(native: NativeBackend, variable: tfjs.Variable) {

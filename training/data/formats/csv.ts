@@ -19,7 +19,7 @@ export interface LabelledCsvRow {
 export interface ColumnConfig {
   /** Whether a missing value is an error. Default: false. */
   readonly required?: boolean;
-  /** Type of the values. By default, values that look like numbers become numbers, and all others strings. */
+  /** Type of the values. By default, values that look like numbers become numbers, and all other values become strings. */
   readonly dtype?: 'float32' | 'int32' | 'bool' | 'string';
   /** Value that replaces missing values. Default: undefined. */
   readonly default?: number | boolean | string;

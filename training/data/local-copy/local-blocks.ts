@@ -169,8 +169,8 @@ function parsed(line: string): readonly [string, number, number, number] | null 
 let taking: Promise<unknown> = Promise.resolve();
 
 /**
- * Returns the previous program's folder if that program has ended, and creates a new folder otherwise. Calls run one after another, so two
- * calls cannot reuse the same folder.
+ * Returns the previous program's folder if that program has ended, and creates a new folder otherwise. Calls are executed one after
+ * another, so two calls cannot reuse the same folder.
  */
 function takeFolder(place: string | undefined): Promise<string> {
   const taken = taking.then(() => reuseFolder(place));

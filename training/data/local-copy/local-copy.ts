@@ -211,7 +211,7 @@ class BlockCopier {
       if (this.#filled < length) {
         return;
       }
-      // Waiting for the previous write limits memory to two blocks: one that `add` fills, and one that is being written.
+      // Waiting for the previous write limits memory to two blocks: the one being filled by `add`, and the one being written.
       await this.#written;
       this.#written = this.#put(nameOf(this.#file, this.#at / BLOCK_BYTES), this.#block);
       this.#at += length;

@@ -19,7 +19,7 @@ export function dispatchNode<T>(inner: DatasetNode<T>): DatasetNode<T> {
 }
 
 /**
- * Yields the records of the splits that the assigner gives to this reader.
+ * Yields the records of the splits assigned to this reader.
  * @param splits all splits of the dataset. The assigner assigns them in this order.
  */
 export function dispatchedStream<T>(

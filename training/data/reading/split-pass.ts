@@ -32,8 +32,8 @@ export const MAXIMUM_SPLITS = 1_000_000;
 /**
  * A pass over the splits of a dataset, which are assigned on demand. Each reader has a log of its splits, and every request for entry `n`
  * of a log returns the same split. A reader can therefore resend a request or resume at an earlier position, and two processes can read the
- * same share. The logs and the splits that workers have finished are the complete state of the pass, so the pass can continue from a
- * checkpoint or in another process.
+ * same share. The logs and the splits finished by workers are the complete state of the pass, so the pass can continue from a checkpoint or
+ * in another process.
  */
 export class SplitPass {
   readonly description: PassDescription;

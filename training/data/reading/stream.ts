@@ -8,7 +8,7 @@ export interface Chunk<T> {
   readonly items: readonly T[];
   /** Position of the first element. A stream that starts at this position yields the same elements again. */
   readonly from: Json;
-  /** Approximate memory that the elements need: the number of bytes that were read from storage for them. */
+  /** Approximate memory needed for the elements: the number of bytes read from storage for them. */
   readonly bytes: number;
 }
 

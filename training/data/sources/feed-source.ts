@@ -23,7 +23,7 @@ const LEAVE_MS = 2_000;
 let openedReaders = 0;
 
 /**
- * Yields records that other processes send to the running job with `tony-ts feed` or `openFeed`. Each record goes to the next worker that
+ * Yields records sent to the running job by other processes with `tony-ts feed` or `openFeed`. Each record goes to the next worker that
  * requests records. A feed can be read only once, in one epoch, and ends when its producers have ended. Checkpoints do not contain a
  * position in the feed, so after a restart, training continues with the records that no worker has received.
  * @param name may contain letters, digits, dots, underscores and dashes.

@@ -180,7 +180,7 @@ export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}
   return new Dataset(imageNode(tf, files, options));
 }
 
-/** Returns the class names in the same order as the labels that `images` uses. */
+/** Returns the class names in the same order as the labels used by `images`. */
 export async function imageClasses(storage: Storage, files: Files): Promise<readonly string[]> {
   return (await labelledImages(storage, files)).classNames;
 }

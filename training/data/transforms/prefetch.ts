@@ -43,7 +43,7 @@ export class PrefetchStream<T> implements ChunkStream<T> {
     this.#signal = anySignal([signal, this.#abort.signal]);
   }
 
-  /** Starts reading ahead. If this method is not called, the first call to `next` starts it. */
+  /** Starts reading ahead. If this method is not called, the first call to `next` starts reading ahead. */
   begin(): void {
     this.#work ??= this.#readAhead();
   }

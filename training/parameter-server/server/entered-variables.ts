@@ -20,7 +20,9 @@ export function checkEntered(shard: ServedShard, rank: number, { first, variable
   }
 }
 
-/** Creates the error for a worker that uses a variable or an optimizer in a step where the chief did not use it. */
+/**
+ * Creates the error for a worker that uses a variable or an optimizer in a step in which the chief did not use that variable or optimizer.
+ */
 export function unusedByChief(shard: ServedShard, rank: number, { variables, first, step }: AskOf<'enter'>): TonyError {
   const [name] = variables.flatMap(({ name }, index) => (first + index < shard.count ? [] : [name]));
   const what = name === undefined ? 'an optimizer' : `the variable ${name}`;

@@ -30,7 +30,7 @@ const MAX_RUNS = 64;
 const MAX_ENDED_RUNS = 4;
 
 /**
- * Holds a part of the weights, applies the gradients that workers push, and sends the weights to workers. The weights exist only in memory,
+ * Holds a part of the weights, applies the gradients pushed by workers, and sends the weights to workers. The weights exist only in memory,
  * so after a failure they can be restored only from checkpoints.
  */
 export class ParameterServer {
@@ -107,7 +107,7 @@ export class ParameterServer {
     return session;
   }
 
-  /** Frees the memory that ended runs use, but keeps the results of the newest runs. */
+  /** Frees the memory used by ended runs, but keeps the results of the newest runs. */
   #forget(): void {
     const ended = [...this.#sessions].filter(([, session]) => session.over);
     for (const [, session] of ended) {

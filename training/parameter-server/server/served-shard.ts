@@ -171,8 +171,8 @@ export class ServedShard {
   }
 
   /**
-   * Returns the weights to send to a rank. If `all` is true, returns every weight that the rank holds, otherwise only those that have
-   * changed since the last answer.
+   * Returns the weights to send to a rank. If `all` is true, returns every weight that the rank holds. Otherwise, returns only the weights
+   * that have changed since the last answer.
    */
   take(rank: number, all: boolean): { readonly variables: readonly number[]; readonly numbers: readonly Float32Array[] } {
     const due = [...this.#variables].filter(([, served]) => served.piece !== null && (all ? served.holds(rank) : served.isNewFor(rank)));

@@ -13,7 +13,7 @@ export interface FixedContent {
 
 /**
  * The non-trainable weights, including moving averages that layers update. The chief stores its weights on server 0. If a worker is
- * replaced, its new process starts with the weights that the chief last uploaded. At the end of the run, all workers copy the chief's
+ * replaced, its new process starts with the weights last uploaded by the chief. At the end of the run, all workers copy the chief's
  * weights.
  */
 export class FixedWeights {

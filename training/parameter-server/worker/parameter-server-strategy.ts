@@ -218,7 +218,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   /**
-   * Takes a checkpoint with the chief's position, and with the data positions that the other workers last reported. Each server copies its
+   * Takes a checkpoint with the chief's position, and with the data positions last reported by the other workers. Each server copies its
    * part between two of the chief's steps.
    */
   async checkpoint(position: TrainingPosition): Promise<void> {

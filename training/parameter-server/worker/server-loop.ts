@@ -181,7 +181,7 @@ export class ServerLoop implements LoopStrategy {
   }
 
   /**
-   * Writes a checkpoint with the servers' current variables and slots, and the data positions that the other workers last reported. Does
+   * Writes a checkpoint with the servers' current variables and slots, and the data positions last reported by the other workers. Does
    * nothing on workers other than the chief.
    */
   async #record(position: () => Promise<TrainingPosition>): Promise<void> {
@@ -203,8 +203,8 @@ export class ServerLoop implements LoopStrategy {
 
   async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
     const { remote, servers } = this.#run;
-    // The reported position is not final until the run is sealed. If this process is replaced before that, its replacement must run the
-    // code below again.
+    // The reported position is not final until the run is sealed. If this process is replaced before the run is sealed, its replacement
+    // must run the code below again.
     const reported = { ...(await position()), final: false };
     if (this.#options.rank === 0) {
       await this.#fixed.update(servers);

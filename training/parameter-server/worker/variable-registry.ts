@@ -39,8 +39,8 @@ export interface RemoteOptimizer {
 }
 
 /**
- * Numbers a worker's variables and optimizers in one run. All workers register them in the same order, so the numbers are the same on all
- * workers.
+ * Assigns numbers to a worker's variables and optimizers in one run. All workers register them in the same order, so the numbers are the
+ * same on all workers.
  */
 export class VariableRegistry {
   readonly #tf: typeof tfjs;

@@ -128,7 +128,7 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#checkpoints.finish(position, afterwards);
   }
 
-  /** Frees the memory that native kernels use. Variables and the optimizer keep their state. */
+  /** Frees the memory used by native kernels. Variables and the optimizer keep their state. */
   dispose(): void {
     this.#checkpoints.dispose();
     this.#batchNorm?.uninstall();

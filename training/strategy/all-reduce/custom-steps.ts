@@ -58,7 +58,7 @@ export class CustomSteps {
     }
   }
 
-  /** Frees the backend memory that steps use. Variables and optimizers keep their state. */
+  /** Frees the backend memory used by steps. Variables and optimizers keep their state. */
   dispose(): void {
     for (const { stepper } of this.#plans.splice(0)) {
       stepper.dispose();

@@ -167,7 +167,7 @@ export class Stepper {
     return this.#optimizer.reason;
   }
 
-  /** Frees the memory that native kernels use. Variables and the optimizer keep their state. */
+  /** Frees the memory used by native kernels. Variables and the optimizer keep their state. */
   dispose(): void {
     for (const values of this.#unread.splice(0)) {
       values.read();

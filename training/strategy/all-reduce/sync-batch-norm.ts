@@ -203,9 +203,7 @@ export class SyncBatchNorm {
   }
 }
 
-/**
- * The size that a rank without examples uses for input dimensions of unknown size. The size must be large enough for the model's layers.
- */
+/** The size used by a rank without examples for input dimensions of unknown size. The size must be large enough for the model's layers. */
 const ANY_SIZE = 64;
 
 /**

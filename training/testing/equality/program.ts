@@ -11,7 +11,7 @@ export interface Program {
   readonly seed: number;
   /** If true, ranks above 0 start with different weights from rank 0. */
   readonly unequalStart: boolean;
-  /** The layers that all heads share. */
+  /** The layers shared by all heads. */
   readonly trunk: readonly TrunkLayer[];
   /** The number of heads. Each head is a model that consists of the trunk and its own dense layer. */
   readonly heads: number;
@@ -77,7 +77,7 @@ export interface StepAction {
   readonly variables: 'default' | 'trunk' | 'heads' | 'both' | 'late';
   /** How the step passes its variables to this library. `models` applies only if `variables` is `both`. */
   readonly named: 'variables' | 'layer weights' | 'models';
-  /** If true, the loss also depends on the variables that `late` actions have created. */
+  /** If true, the loss also depends on the variables created by `late` actions. */
   readonly late: boolean;
   readonly steps: number;
   /** The number of examples on each rank. Only the first `workers` numbers are used. At least one of them must be above 0. */
@@ -108,7 +108,7 @@ export interface Outcome {
   readonly slots: Readonly<Record<string, readonly number[]>>;
   /** The losses that both sides compute: one for each epoch of `fit`, and one for each step of a loop. */
   readonly losses: readonly (readonly [what: string, loss: number])[];
-  /** The largest distance that any weight moved in an action, summed over all actions. Only the plain side computes it. */
+  /** The largest distance by which any weight moved in an action, summed over all actions. Only the plain side computes it. */
   readonly path: number;
 }
 
@@ -126,7 +126,7 @@ export function promised(program: Program): Program {
   // Custom loops and the parameter-server strategy do not synchronise batch normalisation.
   const normalises = alone || !(hasLoop || isServed);
   const trunk = program.trunk.map((layer): TrunkLayer => (isBatchNorm(layer) && !normalises ? { kind: 'layerNorm' } : layer));
-  // Only with sgd are two updates, each with half of the gradient, equivalent to one update with the whole gradient.
+  // Only sgd gives the same result for one update with the whole gradient as for two updates with half of the gradient each.
   const optimizers = isServed && !alone ? program.optimizers.map(({ rate }) => ({ kind: 'sgd' as const, rate })) : program.optimizers;
   const hasTrunk = trunk.some(({ kind }) => kind !== 'dropout');
   const actions = program.actions.map((action, at): Action => {
