@@ -84,7 +84,7 @@ def context() -> Task:
     )
 
 
-# Variables in which the launchers of each framework pass the rank, the number of ranks and the local rank.
+# Variables in which each framework's launchers pass the rank, the number of ranks and the local rank.
 _PLACES = {
     "horovod": [("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK")],
     "mpi": [

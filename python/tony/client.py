@@ -45,7 +45,7 @@ class Job:
     id: str
     name: str
     queue: str
-    # Address of the job's page, which browsers can open. None if the address is not known yet.
+    # Address of the job's page, for use in a browser. None if the address is not known yet.
     url: Optional[str]
 
 
@@ -105,7 +105,7 @@ class Status:
     checkpoint_step: int
     generations: int
     tasks: List[Task]
-    # Address of the job's page, which browsers can open. None after the job has ended.
+    # Address of the job's page, for use in a browser. None after the job has ended.
     url: Optional[str]
     # All fields that `tony-ts status --output json` prints. docs/job-api.md describes them.
     fields: Value = field(repr=False)

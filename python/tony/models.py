@@ -113,8 +113,7 @@ def save_tfjs(model: Any, place: str, include_optimizer: bool = False) -> None:
 
 
 def register() -> None:
-    """Registers TensorFlow.js's hard_sigmoid, so that Keras can load .keras files of models that load_tfjs has
-    built."""
+    """Registers TensorFlow.js's hard_sigmoid, so that Keras can load .keras files of models built by load_tfjs."""
     hard_sigmoid()
 
 

@@ -3,7 +3,7 @@ import { type LoadedCheckpoint, loadedCheckpoint, type StoredCheckpoint } from '
 import { weightsOf } from '../model/compiled-model.ts';
 import { restoreWeights } from '../model/training-state.ts';
 
-/** A checkpoint that `Cluster.checkpoints` yields to an evaluator. */
+/** A checkpoint yielded to an evaluator by `Cluster.checkpoints`. */
 export interface Checkpoint extends LoadedCheckpoint {
   /**
    * Copies the checkpoint's weights to a model with the same layers.

@@ -6,7 +6,7 @@ export type Detector = 'this end' | 'peer';
 
 /**
  * Verifies a connection's records, and passes their plaintext to an inner reader. The inner reader sees only data whose tag is valid. To
- * avoid a copy, an unencrypted body is read directly into the inner reader's buffer if it fits.
+ * avoid a copy, an unencrypted body is read directly into the inner reader's buffer if the body fits.
  */
 export class RecordReader implements Reader {
   readonly #key: RecordKey;

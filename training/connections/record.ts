@@ -28,7 +28,7 @@ export type RecordSecurity = Exclude<WireSecurity, 'none'>;
 export const RECORD_HEADER_BYTES = 20;
 /**
  * Maximum body length. These lengths were the fastest in measurements: GMAC has a fixed cost for each record, and Node.js allocates a new
- * buffer for each encrypted body, which is slow from 128 KiB.
+ * buffer for each encrypted body, which is slow for buffers of 128 KiB or more.
  */
 export const MAX_BODY_BYTES: Readonly<Record<RecordSecurity, number>> = { authenticated: 256 * 1024, encrypted: 64 * 1024 };
 

@@ -25,7 +25,8 @@ const LOOK_MS = 2000;
 
 /**
  * Ends training before its last epoch if a callback sets `model.stopTraining` on any rank, or if an evaluator orders training to stop. In
- * each step, each rank signals whether it wants to end training. All ranks stop after the first step in which at least one rank wants to.
+ * each step, each rank signals whether it wants to end training. All ranks stop after the first step in which at least one rank wants to
+ * stop.
  */
 export class EarlyEnd {
   readonly #orders: StopOrders | null;

@@ -17,7 +17,7 @@ export interface OpenEpoch extends MeansSoFar {
   readonly epoch: number;
 }
 
-/** The history that `fit` returns. Checkpoints store it, so that after a restart it still includes the epochs before the restart. */
+/** The history returned by `fit`. Checkpoints store the history, so that it still includes the earlier epochs after a restart. */
 export class HistorySoFar {
   readonly epoch: number[] = [];
   readonly logs: Record<string, number[]>;

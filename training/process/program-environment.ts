@@ -10,7 +10,7 @@ const KEEP_FREED_MEMORY = { MALLOC_MMAP_THRESHOLD_: String(32 * 1024 ** 2), MALL
 /**
  * Returns the environment variables that let a user's program find Node.js, TensorFlow.js and `tony-ts/training`.
  * @param bundles the absolute path of the folder that contains register.mjs and training.mjs.
- * @param runtime the absolute path of the unpacked runtime, or null if the program uses the node's own software.
+ * @param runtime the absolute path of the unpacked runtime, or null if the program uses the software installed on the node.
  * @param environment the program's other variables, which take precedence.
  * @returns the variables to add or replace.
  */

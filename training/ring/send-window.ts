@@ -18,8 +18,8 @@ export function aheadOf(worldSize: number): number {
  * Limits the sending rate to the receiving rate. Without a window, a rank would write its whole segment to the socket at once, and the
  * data would leave the processor's cache before the neighbour reads it.
  *
- * The window cannot cause a deadlock. For all ranks to wait, each rank must have sent more bytes than it received, which is impossible in
- * a ring.
+ * The window cannot cause a deadlock. If all ranks were waiting, each rank would have sent more bytes than it had received, which is
+ * impossible in a ring.
  */
 export class SendWindow {
   readonly #write: (bytes: Uint8Array) => void;

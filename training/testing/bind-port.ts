@@ -16,7 +16,8 @@ interface Bound {
 
 /**
  * Binds a loopback port as the executor does, so a child process can inherit the socket. If `listening` is false, this function only
- * reserves the port: the operating system does not assign it to any other program, but a process that binds it explicitly can listen on it.
+ * reserves the port: the operating system does not assign it to any other program, but a process that binds the port explicitly can listen
+ * on it.
  */
 export async function bindPort(listening: boolean): Promise<BoundPort> {
   if (listening) {

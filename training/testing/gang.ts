@@ -16,7 +16,7 @@ import { bindPort } from './bind-port.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A line that program.ts prints. */
+/** A line printed by program.ts. */
 export type ProgramEvent = Readonly<Record<string, unknown>>;
 
 export interface Task {

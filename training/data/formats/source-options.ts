@@ -10,8 +10,8 @@ export interface SourceOptions {
   /** For files that can be split, the maximum size of one part in bytes. Default: 64 MiB. */
   readonly splitBytes?: number;
   /**
-   * Whether to copy the data that this reader reads to the local disk, so that later epochs read and verify the copies. The reader then has
-   * the same share of the data in every epoch. Default: false.
+   * Whether this reader copies its data to the local disk, so that later epochs read and verify the copies. The reader then has the same
+   * share of the data in every epoch. Default: false.
    */
   readonly localCopy?: boolean | LocalCopyOptions;
 }

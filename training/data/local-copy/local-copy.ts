@@ -11,7 +11,7 @@ export const BLOCK_BYTES = 1024 * 1024;
 const stores = new Map<string, Promise<LocalBlocks>>();
 
 /**
- * Returns a storage that copies the data it reads from `files` to the local disk, and reads the copies later. A file's size and
+ * Returns a storage that keeps copies of the data from `files` on the local disk, and uses the copies for later reads. A file's size and
  * modification time identify its version. Without a valid copy, for example because the disk is full, the data comes from `storage`.
  */
 export async function withLocalCopies(

@@ -40,7 +40,7 @@ export interface SplitRequest extends PassPlace {
 
 /**
  * Assigns the splits of datasets to readers. In a job, the ApplicationMaster assigns the splits. In a standalone program, the process
- * itself does.
+ * itself assigns them.
  */
 export interface SplitAssigner {
   /** Begins a pass as this share's reader. Returns how many times this process had begun the pass before. */

@@ -180,7 +180,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * Requesting the next split marks the current one as finished. Splits left unfinished by a failed task go to other tasks. Ends when all
    * splits are finished.
    *
-   * Outside a job, yields all splits. In a role with ranks, each new generation starts again with all splits.
+   * Outside a job, yields all splits. In a role with ranks, each new generation starts over with all splits.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
   async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): AsyncGenerator<number, void> {

@@ -9,7 +9,7 @@ import type { ServedShard } from './served-shard.ts';
 export class ServerCheckpoints {
   readonly #storage: Storage;
   readonly #dir: string | null;
-  /** At most two copies of the state, by step: the copy that is being written, and the next copy. */
+  /** At most two copies of the state, by step: the copy being written, and the next copy. */
   readonly #copies = new Map<number, Promise<StoredTensor[]>>();
 
   /** @param dir the URI of the job's checkpoint folder, or null if the job has none. */

@@ -90,7 +90,7 @@ export class RemoteVariables {
 
   /**
    * Waits until the chief has opened the servers, then joins the run.
-   * @param how `goesOn`: true if this process continues where its rank's previous process stopped, or false if it starts the run again.
+   * @param how `goesOn`: true if this process continues where its rank's previous process stopped, or false if it starts the run over.
    * @returns `position`: this rank's position; `sealed`: true if the run has ended; `steps`: the number of this rank's pushes so far.
    */
   async join(how: { readonly goesOn?: boolean } = {}): Promise<z.infer<typeof joinAnswer>> {
