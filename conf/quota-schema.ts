@@ -10,13 +10,13 @@ const amounts = (what: string, more: Record<string, z.ZodType> = {}) =>
       gpus: count(0).describe(`GPUs ${what} (YARN resource type yarn.io/gpu).`).optional(),
       ...more,
     })
-    .catchall(count(0).describe(`Amount of another YARN resource type ${what}. The key is the name of this type in YARN.`));
+    .catchall(count(0).describe(`Amount of any other YARN resource type ${what}. The key is YARN's name for the resource type.`));
 
 const limits = {
   instances: count(0).describe('Maximum number of tasks in one job.').optional(),
-  task: amounts('of each task').describe('Maximum that each task may request.').optional(),
-  job: amounts('of all tasks of one job combined').describe('Maximum that one job may request.').optional(),
-  total: amounts('of all running jobs combined', {
+  task: amounts('for each task').describe('Maximum that each task may request.').optional(),
+  job: amounts('for all tasks of one job combined').describe('Maximum that one job may request.').optional(),
+  total: amounts('for all running jobs combined', {
     instances: count(0).describe('Maximum number of tasks in all running jobs combined.').optional(),
   })
     .describe('Maximum resources of all running jobs combined.')
@@ -26,7 +26,7 @@ const limits = {
 const ofJobs = {
   timeout: duration('Maximum run time of a job, and the timeout for jobs that do not set one.', { min: 1000 }).optional(),
   idle: duration(
-    'How long a job may be idle. A job is idle if none of its programs computes or reports anything. After this time, the job ends.',
+    'How long a job may be idle before tony-ts ends it. A job is idle if none of its programs computes or reports anything.',
     {
       min: 10_000,
     },

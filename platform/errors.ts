@@ -136,7 +136,7 @@ export const ERROR_CODES = {
   TOKEN_EXPIRED: {
     exit: 1,
     means: 'A delegation token of the job has reached the end of its lifetime, or was cancelled. Without it, the job cannot use HDFS.',
-    hint: 'Submit the job again with `checkpoint.dir` set to its checkpoints. If job.yaml sets `kerberos.keytab`, the job replaces its tokens before they expire.',
+    hint: 'Submit the job again with `checkpoint.dir` set to its checkpoint folder. If job.yaml sets `kerberos.keytab`, the job replaces its tokens before they expire.',
   },
   KEYTAB_INVALID: {
     exit: 2,
@@ -156,17 +156,17 @@ export const ERROR_CODES = {
   PYTHON_UNRESOLVED: {
     exit: 2,
     means: "pip found no set of wheels that satisfies the job's requirements and runs on the nodes.",
-    hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. If a package has no wheel, build one with `python3 -m pip wheel` and list its path.',
+    hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. If a package has no wheel, build one with `python3 -m pip wheel` and list the path of the wheel.',
   },
   PYTHON_NODES: {
     exit: 2,
-    means: 'The Python packages of the job do not work on the nodes, according to the last `tony-ts doctor --probe`.',
+    means: "The job's Python packages do not work on the nodes, according to the last `tony-ts doctor --probe`.",
     hint: 'Set `version` and `platform` under `python` in job.yaml to those of the nodes.',
   },
   PROBE_FAILED: {
     exit: 3,
     means: 'The YARN application that `tony-ts doctor --probe` started failed before it reported its results.',
-    hint: 'If the message names GLIBC, the shipped Node.js does not start on the node of the ApplicationMaster. Otherwise, read the log of the ApplicationMaster with `yarn logs`.',
+    hint: "If the message names GLIBC, the shipped Node.js could not start on the ApplicationMaster's node. Otherwise, read the ApplicationMaster's log with `yarn logs`.",
   },
   JOB_TOO_LARGE: {
     exit: 2,
@@ -250,7 +250,7 @@ export const ERROR_CODES = {
   S3_CREDENTIALS_MISSING: {
     exit: 2,
     means: 'An s3:// URI is used, but no access key is configured.',
-    hint: 'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or fs.s3a.access.key and fs.s3a.secret.key in core-site.xml. If programs of the job use an s3:// URI, name it in job.yaml, so that `submit` sends the access key to the job.',
+    hint: 'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or fs.s3a.access.key and fs.s3a.secret.key in core-site.xml. If a program in the job uses an s3:// URI, name the URI in job.yaml, so that `submit` sends the access key to the job.',
   },
   NOT_FOUND: {
     exit: 2,
@@ -335,7 +335,7 @@ export const ERROR_CODES = {
   RUNTIME_TOOL_MISSING: {
     exit: 2,
     means: 'A program that is required to build the runtime (npm, python3 with pip, tar or a compiler) is not installed.',
-    hint: 'Install it on this machine and try again. The nodes do not need it.',
+    hint: 'Install the program on this machine and try again. The nodes do not need it.',
   },
   RUNTIME_DOWNLOAD_FAILED: {
     exit: 3,
@@ -421,7 +421,7 @@ export const ERROR_CODES = {
   DATA_INVALID: {
     exit: 1,
     means: 'Data is damaged, or its shapes differ from those that the model expects.',
-    hint: 'Check the data passed to fit and the files from which it was read.',
+    hint: 'Check the data that the program passes to fit, and the files that contain the data.',
   },
   SUMMARY_INVALID: {
     exit: 1,
@@ -431,7 +431,7 @@ export const ERROR_CODES = {
   MODEL_UNREADABLE: {
     exit: 1,
     means: 'A model does not exist, its files are damaged, or TensorFlow.js does not support it.',
-    hint: 'Pass the folder with the model.json of a TensorFlow.js model, or with the saved_model.pb of a SavedModel.',
+    hint: 'Pass the folder that contains the model.json file of a TensorFlow.js model, or the saved_model.pb file of a SavedModel.',
   },
   MODEL_NOT_EXPORTABLE: {
     exit: 1,
@@ -446,7 +446,7 @@ export const ERROR_CODES = {
   GPUS_MISSING: {
     exit: 1,
     means: 'A container sees fewer GPUs than its task has requested, or other tasks on the same node use some of them.',
-    hint: 'Check the driver of the node with nvidia-smi. Without GPU isolation in YARN, other programs on the node may use the GPUs. To choose the devices yourself, set CUDA_VISIBLE_DEVICES under env.',
+    hint: 'Check the driver on the node with nvidia-smi. Without GPU isolation in YARN, other programs on the node may use the GPUs. To choose the devices yourself, set CUDA_VISIBLE_DEVICES under env.',
   },
   CHECKPOINT_DAMAGED: {
     exit: 1,
@@ -475,7 +475,7 @@ export const ERROR_CODES = {
   },
   RENDEZVOUS_FULL: {
     exit: 1,
-    means: 'The addresses of the processes of a Horovod job exceed the size limit of the rendezvous store.',
+    means: 'The process addresses of a Horovod job exceed the size limit of the rendezvous store.',
     hint: 'Start fewer processes: reduce `instances` or `processesPerTask`.',
   },
   FEED_ENDED: {

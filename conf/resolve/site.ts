@@ -86,17 +86,17 @@ const siteSchema = z.strictObject({
   cache: z
     .strictObject({
       maxAge: duration(
-        "How long tony-ts keeps entries of the cache on HDFS after their last use. About once a day, a submission removes the user's older entries. Also the default of `tony-ts cache prune`. By default, submissions remove nothing.",
+        "How long tony-ts keeps entries of the cache on HDFS after their last use. About once a day, a submission removes the user's older entries. `tony-ts cache prune` uses the same time by default. If this key is not set, submissions remove nothing.",
         { min: DAY_MS, why: 'submissions within this time reuse the entries' },
       ).optional(),
     })
-    .describe('The cache of uploaded files in the home folder of each user.')
+    .describe("The cache of uploaded files in each user's home folder.")
     .prefault({}),
   tls: z
     .strictObject({
       ca: text()
         .describe(
-          "PEM file with the cluster's own certificate authorities, in addition to the truststore in ssl-client.xml. Relative paths are resolved against the folder of this file. Ignored in a site file on HDFS, because tony-ts needs the certificate authorities before it can read files from HDFS.",
+          "PEM file with the cluster's own certificate authorities, in addition to the truststore in ssl-client.xml. Relative paths are resolved against the folder that contains the site file. Ignored in a site file on HDFS, because tony-ts needs the certificate authorities before it can read files from HDFS.",
         )
         .optional(),
     })
@@ -109,12 +109,12 @@ const siteSchema = z.strictObject({
           error: 'expected the address of HttpFS or Knox, such as https://host:port/gateway/default, or such addresses by nameservice',
         })
         .describe(
-          "Address of HttpFS (http://host:14000) or of a Knox topology (https://host:8443/gateway/default) through which all tony-ts processes reach the default file system, or such addresses by nameservice. Without it, they use the NameNodes and DataNodes. Takes effect only in a site file on the user's machine.",
+          "Address of HttpFS (http://host:14000) or of a Knox topology (https://host:8443/gateway/default) through which all tony-ts processes reach the default file system, or such addresses by nameservice. Without a gateway, these processes connect to the NameNodes and DataNodes directly. Takes effect only in a site file on the user's machine.",
         )
         .optional(),
       credentials: text()
         .describe(
-          "File with USER:PASSWORD for a gateway that requires HTTP Basic authentication, with mode 600; ~/ is the user's home folder. Jobs receive the credentials as a token.",
+          "File with mode 600 that contains USER:PASSWORD for a gateway that requires HTTP Basic authentication. ~/ is the user's home folder. Jobs receive the credentials as a token.",
         )
         .optional(),
     })
@@ -127,10 +127,10 @@ const siteSchema = z.strictObject({
           error: 'expected a Kerberos principal, such as trainer@EXAMPLE.COM or trainer/_HOST@EXAMPLE.COM',
         })
         .describe('Kerberos principal of the keytab. `_HOST` stands for the full host name of this machine.'),
-      keytab: text().describe('File with the keys of the principal. Relative paths are resolved against the folder of this file.'),
+      keytab: text().describe("File with the principal's keys. Relative paths are resolved against the folder that contains the site file."),
     })
     .describe(
-      'Keytab with which tony-ts logs in, instead of the ticket cache of kinit. TONY_PRINCIPAL and TONY_KEYTAB override this setting. Ignored in a site file on HDFS, because tony-ts needs the login to read files from HDFS.',
+      "Keytab with which tony-ts logs in, instead of using kinit's ticket cache. TONY_PRINCIPAL and TONY_KEYTAB override this setting. Ignored in a site file on HDFS, because tony-ts needs the login to read files from HDFS.",
     )
     .optional(),
   quotas: quotaSchema.prefault({}),

@@ -180,7 +180,7 @@ export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}
   return new Dataset(imageNode(tf, files, options));
 }
 
-/** Returns the class names in the same order as the labels used by `images`. */
+/** Returns the class names in the order of the labels that `images` assigns if it gets no `classNames`. */
 export async function imageClasses(storage: Storage, files: Files): Promise<readonly string[]> {
   return (await labelledImages(storage, files)).classNames;
 }
