@@ -25,12 +25,9 @@ const limits = {
 
 const ofJobs = {
   timeout: duration('Maximum run time of a job, and the timeout for jobs that do not set one.', { min: 1000 }).optional(),
-  idle: duration(
-    'How long a job may be idle before tony-ts ends it. A job is idle if none of its programs computes or reports anything.',
-    {
-      min: 10_000,
-    },
-  ).optional(),
+  idle: duration('How long a job may be idle before tony-ts ends it. A job is idle if none of its programs computes or reports anything.', {
+    min: 10_000,
+  }).optional(),
   nodeLabels: z.array(text()).describe('Node labels that jobs may request.').optional(),
 };
 

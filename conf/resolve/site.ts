@@ -127,7 +127,9 @@ const siteSchema = z.strictObject({
           error: 'expected a Kerberos principal, such as trainer@EXAMPLE.COM or trainer/_HOST@EXAMPLE.COM',
         })
         .describe('Kerberos principal of the keytab. `_HOST` stands for the full host name of this machine.'),
-      keytab: text().describe("File with the principal's keys. Relative paths are resolved against the folder that contains the site file."),
+      keytab: text().describe(
+        "File with the principal's keys. Relative paths are resolved against the folder that contains the site file.",
+      ),
     })
     .describe(
       "Keytab with which tony-ts logs in, instead of using kinit's ticket cache. TONY_PRINCIPAL and TONY_KEYTAB override this setting. Ignored in a site file on HDFS, because tony-ts needs the login to read files from HDFS.",
