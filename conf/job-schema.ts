@@ -26,16 +26,16 @@ const otherResource = count(0, undefined, ({ path }) => {
   return `${meant === undefined ? '' : `did you mean \`${meant}\`? `}YARN resource type \`${key}\` requires a whole number`;
 });
 
-const FILE = 'Path of the file, relative to this file, or its hdfs:// URI.';
+const FILE = 'Path of the file, relative to job.yaml, or its hdfs:// URI.';
 const ARCHIVE = 'Path of an archive (.tar.gz, .tgz, .tar or .zip) or of a folder, relative to this file, or the hdfs:// URI of an archive.';
 
 const resources = z
   .object({
     memory: memory('Memory of each container. Use at least 1g if YARN checks virtual memory.').default(2048),
-    vcores: values.vcoreCount().describe('Virtual cores of each container.').default(1),
+    vcores: values.vcoreCount().describe('Number of virtual cores in each container.').default(1),
     gpus: values
       .gpuCount()
-      .describe('GPUs of each container (YARN resource type yarn.io/gpu). The programs of the task see only these GPUs.')
+      .describe("Number of GPUs in each container (YARN resource type yarn.io/gpu). The task's programs see only these GPUs.")
       .default(0),
   })
   .catchall(otherResource.describe('Amount of another YARN resource type. The key is the name of this type in YARN.'))
@@ -58,7 +58,7 @@ const endAfter = z.strictObject({
   within: duration('How long the tasks of this role may keep running after the other roles have ended.', values.END_WITHIN).default(0),
   late: values.late
     .describe(
-      'What happens after this time. stop: tony-ts stops the tasks that are still running, and does not treat this as a failure. fail: the job fails.',
+      'What happens to tasks that are still running when the time set by `within` is up. stop: tony-ts stops these tasks, which does not count as a failure. fail: the job fails.',
     )
     .default('stop'),
 });
@@ -82,8 +82,8 @@ export const roleSchema = z.strictObject({
     .default({ min: 1, max: 1 }),
   resources: resources.prefault({}),
   command: text().describe("Shell command, run by bash in a copy of the source folder. The default is the job's command.").optional(),
-  files: shippedFiles(FILE, 'Files for the programs of the role, in addition to the files of the job.'),
-  archives: shippedFiles(ARCHIVE, 'Archives for the programs of the role, in addition to the archives of the job.'),
+  files: shippedFiles(FILE, "Files for the role's programs, in addition to the job's files."),
+  archives: shippedFiles(ARCHIVE, "Archives for the role's programs, in addition to the job's archives."),
   env: environment.describe("Environment variables for the role's programs. They override the job's variables.").default({}),
   nodeLabel: text().describe('YARN node label of the nodes on which the role runs.').optional(),
   docker: dockerSchema
@@ -100,7 +100,7 @@ export const roleSchema = z.strictObject({
     .prefault({}),
   retryOn: values.retryOn
     .describe(
-      'Exit codes of the program after which tony-ts restarts the task, at most maxRestarts times. After any other exit code, the task has failed permanently. By default, a task restarts after every exit code except 0. If a signal kills the program, its exit code is 128 plus the number of the signal.',
+      'Program exit codes after which tony-ts restarts the task, at most maxRestarts times. After any other exit code, the task has failed permanently. By default, a task restarts after every exit code except 0. If a signal kills the program, its exit code is 128 plus the signal number.',
     )
     .optional(),
   timeLimit: duration(
@@ -111,7 +111,7 @@ export const roleSchema = z.strictObject({
     .union([condition, atLeastOne(condition)], { error: 'expected {role, state}, or a list of these' })
     .transform((value) => (Array.isArray(value) ? value : [value]))
     .describe(
-      'Roles that this role waits for. The job requests containers for this role only when those roles have reached the given states. If this role has ranks, all roles with ranks wait.',
+      'Roles that this role waits for. The job requests containers for this role only once those roles have reached the given states. If this role has ranks, all other roles with ranks wait as well.',
     )
     .optional(),
   endAfter: endAfter
@@ -125,7 +125,7 @@ export const roleSchema = z.strictObject({
   chief: z
     .boolean()
     .describe(
-      'Whether task 0 of this role is the chief. By default, the chief is task 0 of the role named chief. Without that role, the chief is task 0 of the role named worker or, without that role, of the first tracked role.',
+      'Whether task 0 of this role is the chief. By default, the chief is task 0 of the role named chief. If there is no such role, it is task 0 of the role named worker. If that role does not exist either, it is task 0 of the first tracked role.',
     )
     .optional(),
   ranked: z
@@ -142,7 +142,7 @@ export const tensorboardSchema = z.strictObject({
 });
 
 export const wireSecurity = values.wireSecurity.describe(
-  'Protection of the TCP connections between the programs of the job. none: the programs authenticate each other, but the data is not protected. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.',
+  'Protection of the TCP connections between the job\'s programs. none: the programs authenticate each other, but the data is not protected. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.',
 );
 
 const strategy = z
@@ -199,27 +199,27 @@ export const jobSchema = z.strictObject({
     )
     .transform((value) => (value === 'none' ? null : typeof value === 'string' ? { path: value, exclude: [] } : value))
     .describe(
-      'Folder with your code, relative to this file. If a command refers to a file in the folder of this file, this folder is the default. none: no folder. tony-ts does not upload files listed in .tonyignore, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
+      'Folder with your code, relative to this file. Defaults to the folder that contains job.yaml if a command refers to a file there. none: no folder. tony-ts does not upload files listed in .tonyignore, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
     )
     .optional(),
   framework: values.framework
     .describe(
-      'tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax, horovod: Python programs that receive the environment variables of the framework. mpi: the command contains mpirun, and only the task with rank 0 runs it. none: any other program.',
+      'tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax, horovod: Python programs that receive the framework\'s environment variables. mpi: only the task with rank 0 runs the command, which contains mpirun. none: any other program.',
     )
     .default('tfjs'),
   processesPerTask: values.processesPerTask
     .describe(
-      'Number of processes that each task runs. Applies to the frameworks pytorch, horovod and mpi. auto: one process per GPU of the task, and at least one.',
+      'Number of processes that each task runs. Applies to the frameworks pytorch, horovod and mpi. auto: one process for each of the task\'s GPUs, but at least one process.',
     )
     .default('auto'),
   runtime: text()
     .describe(
-      'default: the archive that `tony-ts runtime build` creates. A tfjs job that requests GPUs uses the archive of gpu instead if it is already built. gpu: the archive that `tony-ts runtime build --gpu` creates, with CUDA support. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
+      'default: the archive created by `tony-ts runtime build`. If the gpu archive has already been built, a tfjs job that requests GPUs uses that archive instead. gpu: the archive created by `tony-ts runtime build --gpu`, which includes CUDA libraries. system: the Node.js installed on the nodes. Any other value is the URI of a runtime archive.',
     )
     .default('default'),
   python: pythonSchema
     .describe(
-      "Python for the programs of all roles. system: the node's python3. {requirements}: the node's interpreter with packages that tony-ts downloads and ships. {archive}: an environment with its own interpreter.",
+      "Python for the programs of all roles. system: the node's python3. {requirements}: the node's python3 with packages that tony-ts downloads and ships. {archive}: an archived environment that contains its own interpreter.",
     )
     .default('system'),
   command: text().describe('Default command for the roles.').optional(),
@@ -232,11 +232,11 @@ export const jobSchema = z.strictObject({
     .default({}),
   files: shippedFiles(
     FILE,
-    'Files that YARN copies to each node. Each key is the name of the file in the working directory of the programs. Programs must not change them, because all containers on a node share one copy. YARN rejects a file on HDFS that has changed since the submission.',
+    'Files that YARN copies to each node. Each key is the name of the file in the programs\' working directory. Programs must not change these files, because all containers on a node share one copy. YARN rejects a file on HDFS that has changed since the submission.',
   ),
   archives: shippedFiles(
     ARCHIVE,
-    'Archives that YARN copies to each node and unpacks. Each key is the name of the resulting folder in the working directory of the programs. The rules for `files` also apply to `archives`.',
+    'Archives that YARN copies to each node and unpacks. Each key is the name of the resulting folder in the programs\' working directory. The rules for `files` also apply to `archives`.',
   ),
   env: environment.describe('Environment variables for the programs of all roles.').default({}),
   roles: z
@@ -244,7 +244,7 @@ export const jobSchema = z.strictObject({
     .describe('Roles by name. Roles at the top of the list receive containers first.'),
   success: values.success
     .describe(
-      "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result. If another task has used up its restarts, the job continues without this task.",
+      "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result. If another task has used up its restarts, the job continues without that task.",
     )
     .default('all'),
   gang: z
@@ -274,11 +274,11 @@ export const jobSchema = z.strictObject({
         )
         .optional(),
       every: values.checkpointEvery().describe('Number of steps between checkpoints.').default(100),
-      keep: values.checkpointKeep().describe('Number of checkpoints to keep. tony-ts removes the oldest checkpoints.').default(3),
+      keep: values.checkpointKeep().describe('Number of checkpoints to keep. tony-ts removes older checkpoints.').default(3),
       sync: values
         .syncFolder()
         .describe(
-          "Checkpoint folder for programs that do not use an API of tony-ts. The folder is below the program's working directory, and the executor synchronizes it with the job's checkpoints. Before a program starts, the folder contains only the newest checkpoint. When the program of rank 0 has created NAME.done, its executor stores the file or folder NAME as a checkpoint. The last number in NAME is the step. Not available for framework tfjs.",
+          "Checkpoint folder for programs that do not use a tony-ts API. The folder is below the program's working directory, and the executor synchronizes it with the job's checkpoints. Before a program starts, the folder contains only the newest checkpoint. When the program with rank 0 has created NAME.done, the executor stores the file or folder NAME as a checkpoint. The last number in NAME is the step. Not available for the tfjs framework.",
         )
         .optional(),
     })
@@ -288,7 +288,7 @@ export const jobSchema = z.strictObject({
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
     .describe(
-      'Whether the job runs TensorBoard. If it does, the tracking URL of the job opens TensorBoard. TensorBoard failures do not affect training.',
+      'Whether the job runs TensorBoard. If it does, the job\'s tracking URL opens TensorBoard. TensorBoard failures do not affect training.',
     )
     .default({ memory: 1024, serve: false }),
   strategy: strategy
@@ -310,7 +310,7 @@ export const jobSchema = z.strictObject({
         z.literal('none'),
         z.strictObject({
           keytab: text().describe('Keytab file on the submitting machine, relative to this file; ~/ is your home folder.'),
-          principal: values.principal.describe('Principal of the keytab. The default is the principal of your ticket.').optional(),
+          principal: values.principal.describe("Principal to use from the keytab. The default is your ticket's principal.").optional(),
         }),
       ],
       { error: 'expected {keytab, principal}, or none' },

@@ -44,15 +44,15 @@ export const pythonSchema = z.union(
     z.literal('system'),
     z.strictObject({
       requirements: text().describe(
-        'Requirements file of pip, pyproject.toml or uv.lock, relative to this file. tony-ts downloads wheels with the pip of this machine.',
+        'Path of a pip requirements file, a pyproject.toml or a uv.lock, relative to this file. tony-ts downloads wheels with the pip installed on this machine.',
       ),
-      version: version.describe("Python version of the nodes, in quotes. The default is the version of this machine's python3.").optional(),
+      version: version.describe("Python version on the nodes, in quotes. The default is the version of python3 on this machine.").optional(),
       platform: platform
-        .describe('Platform of the nodes: the version of glibc and the processor. The default is the platform of this machine.')
+        .describe("Platform of the nodes (glibc version and processor), such as manylinux_2_28_x86_64. The default is this machine's platform.")
         .optional(),
     }),
     z.strictObject({
-      archive: archivePath.describe('Archive of an environment (conda-pack, venv-pack), relative to this file, or its hdfs:// URI.'),
+      archive: archivePath.describe('Path of an archive created by conda-pack or venv-pack, relative to this file, or its hdfs:// URI.'),
     }),
   ],
   { error: 'expected system, {requirements, version, platform} or {archive}' },

@@ -42,7 +42,7 @@ export function shippedFiles(what: string, place: string) {
               path,
               visibility: visibility
                 .describe(
-                  'Which applications share the copy on a node. public: the applications of all users. Requires a file on HDFS that all users may read. private: your applications. application: only this job. The node removes the copy when the job ends. The default is public for a file on HDFS that all users may read, and private otherwise.',
+                  "Which applications share the copy on a node. public: all users' applications; allowed only for a file on HDFS that all users may read. private: your applications. application: only this job, and the node removes the copy when the job ends. The default is public for a file on HDFS that all users may read, and private otherwise.",
                 )
                 .optional(),
             }),

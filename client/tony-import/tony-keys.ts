@@ -15,11 +15,11 @@ const OF_THE_SITE = 'an admin sets this: see quotas in tony-site.yaml';
 const OF_HISTORY = 'an admin sets this: see history in tony-site.yaml';
 const OF_SECURITY =
   'tony-ts creates a certificate and a secret for each job; for the history server, see the options of tony-ts history serve';
-export const NO_DRIVER = 'the ApplicationMaster provides the rendezvous of Horovod, so no task runs a driver';
+export const NO_DRIVER = "the ApplicationMaster provides Horovod's rendezvous server, so no task runs a driver";
 const NO_PLACEMENT = 'YARN placement constraints are not supported; use node labels (nodeLabel)';
-const FILES = 'relative paths are resolved against the folder of job.yaml; programs must not change these files';
+const FILES = 'paths are relative to the folder that contains job.yaml; programs must not change these files';
 const NO_MASTER_FILES = 'the ApplicationMaster runs no job code; list the files under a role';
-const PREPROCESS = 'add a role for the preparation, and set `after` in the roles that wait for it';
+const PREPROCESS = 'add a role for the preparation, and set `after` in the roles that must wait for that role';
 
 /** TonY keys that apply to the whole job. If the conversion depends on the value of the key, the entry is a function. */
 export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: string) => Carrying)>> = {
@@ -44,7 +44,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.tensorboard-log-dir': to('tensorboard.logdir', "YARN's tracking URL opens TensorBoard"),
   'tony.application.prepare-stage': to(
     'roles.*.after',
-    'the roles of the second stage wait until the roles of the first stage have succeeded',
+    'the second-stage roles wait until the first-stage roles have succeeded',
   ),
   'tony.application.training-stage': to('roles.*.after'),
   'tony.application.enable-preprocess': not(PREPROCESS),
@@ -96,7 +96,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.worker.timeout': (value) =>
     value === '0'
       ? not('0 means no timeout')
-      : not('`timeout` in job.yaml ends the whole job; `timeLimit` of a role limits each run of its programs'),
+      : not("`timeout` in job.yaml limits the whole job; a role's `timeLimit` limits each run of its programs"),
   'tony.other.namenodes': not('hdfs:// URIs of other clusters work without configuration'),
   'tony.gpu-exec-path': not('tony-ts finds nvidia-smi on the PATH of each node'),
   'tony.python-exec-path': not('include the interpreter in the command'),

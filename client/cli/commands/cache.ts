@@ -6,7 +6,7 @@ import { CLUSTER_OPTIONS, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from './sh
 import { show } from './show.ts';
 
 const LOCAL_OPTION = {
-  local: { type: 'boolean', default: false, describe: 'The cache on this machine, for jobs that ran with --local' },
+  local: { type: 'boolean', default: false, describe: 'The cache on this machine, for jobs submitted with --local' },
 } as const;
 
 const DEFAULT_AGE_MS = 30 * 86_400_000;
@@ -36,7 +36,7 @@ const pruneCommand = defineCommand({
     yargs.options({
       'older-than': {
         type: 'string',
-        describe: 'Minimum time since the last write or use; the default is cache.maxAge of the site file, or 30d',
+        describe: 'Minimum time since the last write or use; the default is cache.maxAge in the site file, or 30d',
         requiresArg: true,
       },
       ...DRY_RUN_OPTION,

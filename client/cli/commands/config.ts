@@ -5,10 +5,10 @@ import { show } from './show.ts';
 
 const explainCommand = defineCommand({
   command: 'explain [key]',
-  describe: 'Show the meaning, the allowed values and the default of a key of job.yaml',
+  describe: 'Show the meaning, the allowed values and the default of a job.yaml key',
   builder: (yargs) =>
     yargs.positional('key', { type: 'string', describe: 'Key, e.g. roles.worker.restart; all keys by default' }).options({
-      site: { type: 'boolean', default: false, describe: "Explain a key of the admin's tony-site.yaml instead" },
+      site: { type: 'boolean', default: false, describe: "Explain a key in the admin's tony-site.yaml instead" },
       ...OUTPUT_OPTION,
     }),
   handler: async ({ key = '', site, output }) => {
@@ -35,7 +35,7 @@ const explainCommand = defineCommand({
 
 export const configCommand: CommandModule = {
   command: 'config',
-  describe: 'Explain the keys of job.yaml and tony-site.yaml',
+  describe: 'Explain the keys in job.yaml and tony-site.yaml',
   builder: (yargs) => yargs.command(explainCommand),
   handler: () => {},
 };

@@ -17,7 +17,7 @@ export const feedCommand = defineCommand({
         },
         producer: {
           type: 'string',
-          describe: 'Name of this producer; to continue the feed of a producer that crashed, pass the same name',
+          describe: 'Name of this producer; to continue after a producer has crashed, pass its name',
           requiresArg: true,
         },
         ...CLUSTER_OPTIONS,

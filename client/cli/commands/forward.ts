@@ -4,7 +4,7 @@ import { APPLICATION_ID, CLUSTER_OPTIONS, TASK } from './shared-options.ts';
 
 export const forwardCommand = defineCommand({
   command: 'forward <application> <task> <port>',
-  describe: 'Forward a port of this machine to a port of a running task',
+  describe: 'Forward a port on this machine to a port of a running task',
   builder: (yargs) =>
     yargs
       .positional('application', APPLICATION_ID)
@@ -12,10 +12,10 @@ export const forwardCommand = defineCommand({
       .positional('port', {
         type: 'string',
         demandOption: true,
-        describe: 'Port on which a process of the task listens, or PORT:LOCAL to use another port on this machine (0: any free port)',
+        describe: 'Port on which the task listens, or PORT:LOCAL to use another port on this machine (0: any free port)',
       })
       .options(CLUSTER_OPTIONS)
-      .epilogue('The command listens on 127.0.0.1, and runs until Ctrl-C or the end of the job.'),
+      .epilogue('The command listens on 127.0.0.1, and runs until you press Ctrl-C or the job ends.'),
   handler: async ({ application, task, port, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');
     const { forwardPort } = await import('../../sessions/forward-port.ts');

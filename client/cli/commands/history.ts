@@ -7,7 +7,7 @@ import { APPLICATION_ID, CLUSTER_OPTIONS, DRY_RUN_OPTION, durationOf, OUTPUT_OPT
 import { show } from './show.ts';
 
 const LOCAL_OPTION = {
-  local: { type: 'boolean', default: false, describe: 'Jobs that ran on this machine with --local' },
+  local: { type: 'boolean', default: false, describe: 'Jobs on this machine, submitted with --local' },
 } as const;
 const STATES = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING'] as const;
 
@@ -76,7 +76,7 @@ const showCommand = defineCommand({
 
 const serveCommand = defineCommand({
   command: 'serve',
-  describe: "Serve the jobs' pages, including TensorBoard, until Ctrl-C",
+  describe: "Serve the jobs' pages, including TensorBoard, until you press Ctrl-C",
   builder: (yargs) =>
     yargs.options({
       port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 selects a free port' },
@@ -92,7 +92,7 @@ const serveCommand = defineCommand({
         type: 'string',
         array: true,
         nargs: 1,
-        describe: 'Host of the reverse proxy, for --auth proxy. The server accepts requests only from the addresses of this host',
+        describe: "Host of the reverse proxy, for --auth proxy. The server accepts requests only from this host's addresses",
         requiresArg: true,
       },
       'user-header': {
@@ -123,11 +123,11 @@ const pruneCommand = defineCommand({
     yargs.options({
       'older-than': {
         type: 'string',
-        describe: 'Minimum time since the last write, e.g. 30d [default: history.keep of the site file, or 90d]',
+        describe: 'Minimum time since the last write, e.g. 30d [default: history.keep in the site file, or 90d]',
         requiresArg: true,
       },
       ...DRY_RUN_OPTION,
-      all: { type: 'boolean', default: false, describe: 'Include the histories of other users, if you are allowed to remove them' },
+      all: { type: 'boolean', default: false, describe: "Include other users' histories, if you are allowed to remove them" },
       ...LOCAL_OPTION,
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,

@@ -8,16 +8,16 @@ export const importCommand = defineCommand({
     yargs
       .positional('configuration', { type: 'string', demandOption: true, describe: 'TonY configuration file, e.g. tony.xml' })
       .options({
-        executes: { type: 'string', describe: "Value of TonY's option -executes", nargs: 1 },
-        'task-params': { type: 'string', describe: "Value of TonY's option -task_params", nargs: 1 },
-        'python-binary-path': { type: 'string', describe: "Value of TonY's option -python_binary_path", nargs: 1 },
-        'src-dir': { type: 'string', describe: "Value of TonY's option -src_dir", requiresArg: true },
+        executes: { type: 'string', describe: "Value of TonY's -executes option", nargs: 1 },
+        'task-params': { type: 'string', describe: "Value of TonY's -task_params option", nargs: 1 },
+        'python-binary-path': { type: 'string', describe: "Value of TonY's -python_binary_path option", nargs: 1 },
+        'src-dir': { type: 'string', describe: "Value of TonY's -src_dir option", requiresArg: true },
         set: {
           type: 'string',
           array: true,
           nargs: 1,
           default: [],
-          describe: "Value of TonY's option -conf, e.g. tony.worker.instances=4",
+          describe: "Value of TonY's -conf option, e.g. tony.worker.instances=4",
         },
         to: { type: 'string', describe: 'Write job.yaml to this file, which must not exist yet', requiresArg: true },
         ...OUTPUT_OPTION,

@@ -4,10 +4,10 @@ import { defineCommand } from './define-command.ts';
 
 export const initCommand = defineCommand({
   command: 'init [folder]',
-  describe: 'Create a new job that is ready to run: job.yaml and train.ts; asks for values that you do not pass as options',
+  describe: 'Create job.yaml and train.ts for a new job that is ready to run; asks for values that you do not pass as options',
   builder: (yargs) =>
     yargs.positional('folder', { type: 'string', default: '.', describe: 'Folder for the job; created if it does not exist' }).options({
-      name: { type: 'string', describe: 'Job name [name of the folder]', requiresArg: true },
+      name: { type: 'string', describe: 'Job name [folder name]', requiresArg: true },
       workers: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
       gpus: { ...wholeNumber(0), describe: 'GPUs per task [0]' },
       queue: { type: 'string', describe: 'YARN queue [default]', requiresArg: true },

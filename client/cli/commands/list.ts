@@ -10,7 +10,7 @@ export const listCommand = defineCommand({
   builder: (yargs) =>
     yargs.options({
       all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", conflicts: ['user', 'local'] },
-      local: { type: 'boolean', describe: 'Jobs that run on this machine with --local', conflicts: 'user' },
+      local: { type: 'boolean', describe: 'Jobs on this machine, submitted with --local', conflicts: 'user' },
       ended: { alias: 'e', type: 'boolean', default: false, describe: 'Include jobs that have ended (tony-ts history lists older ones)' },
       user: { type: 'string', describe: "This user's jobs", requiresArg: true },
       name: { type: 'string', describe: 'Only jobs whose name contains this text', requiresArg: true },

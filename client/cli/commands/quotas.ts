@@ -80,7 +80,7 @@ const emitCapacitySchedulerCommand = defineCommand({
       force: { type: 'boolean', default: false, describe: 'Overwrite an existing file' },
       base: {
         type: 'string',
-        describe: "The ResourceManager's current capacity-scheduler.xml; the command keeps its other settings",
+        describe: "The ResourceManager's current capacity-scheduler.xml; the command keeps the other settings in this file",
         requiresArg: true,
       },
       'queue-mode': {
@@ -126,7 +126,7 @@ const emitCapacitySchedulerCommand = defineCommand({
 
 const emitCommand: CommandModule = {
   command: 'emit',
-  describe: 'Write a YARN configuration that enforces quotas for all applications, as far as YARN can enforce them',
+  describe: 'Write a YARN configuration that enforces quotas for all applications; some quotas have no YARN equivalent',
   builder: (yargs) => yargs.command(emitCapacitySchedulerCommand),
   handler: () => {},
 };

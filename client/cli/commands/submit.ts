@@ -30,12 +30,12 @@ interface SubmitArguments extends ClusterArguments, Omit<CommandJob, 'words'> {
 }
 
 const COMMAND_OPTIONS = {
-  name: { type: 'string', describe: 'For a command: name of the job', requiresArg: true },
-  memory: { type: 'string', describe: 'For a command: memory of the worker, such as 4g', requiresArg: true },
-  vcores: { ...wholeNumber(1), describe: 'For a command: virtual cores of the worker' },
-  gpus: { ...wholeNumber(0), describe: 'For a command: GPUs of the worker' },
+  name: { type: 'string', describe: 'For a command: job name', requiresArg: true },
+  memory: { type: 'string', describe: 'For a command: memory for the worker, such as 4g', requiresArg: true },
+  vcores: { ...wholeNumber(1), describe: 'For a command: number of virtual cores for the worker' },
+  gpus: { ...wholeNumber(0), describe: 'For a command: number of GPUs for the worker' },
   env: { type: 'string', array: true, nargs: 1, describe: 'For a command: an environment variable, such as EPOCHS=3' },
-  framework: { choices: FRAMEWORKS, describe: 'For a command: framework of the program', requiresArg: true },
+  framework: { choices: FRAMEWORKS, describe: 'For a command: framework that the program uses', requiresArg: true },
   source: { type: 'string', describe: 'For a command: folder with your code, or none [default: the current folder]', requiresArg: true },
 } as const satisfies Record<string, Options>;
 
@@ -43,7 +43,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
   command: 'submit [command..]',
   describe: 'Run a job and follow it; the exit code reflects its result',
   builder: (yargs): Argv<SubmitArguments> =>
-    yargs.positional('command', wordsAfterDashes('Command of a single worker, instead of a job file')).options({
+    yargs.positional('command', wordsAfterDashes('Command for a single worker to run, instead of a job file')).options({
       conf: { type: 'string', describe: 'Path to the job file [default: job.yaml]', requiresArg: true },
       set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
       local: { type: 'boolean', default: false, describe: 'Run the job on this machine, without Hadoop' },
@@ -55,7 +55,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
       },
       logs: {
         choices: SHOWN_LOGS,
-        describe: 'Show the output of the chief, of all tasks, or of none [default: chief; none with -q, --output json or yaml]',
+        describe: 'Tasks whose output to show [default: chief; none with -q, --output json or yaml]',
         requiresArg: true,
       },
       quiet: {

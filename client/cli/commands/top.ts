@@ -13,11 +13,11 @@ interface Lister {
 
 export const topCommand = defineCommand({
   command: 'top [application]',
-  describe: "Watch a job's tasks, or your running jobs, in a table that updates; in a pipe, print the table once",
+  describe: "Show a live table of a job's tasks, or of your running jobs; in a pipe, print the table once",
   builder: (yargs) =>
     yargs.positional('application', { ...APPLICATION_ID, demandOption: false }).options({
       all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", conflicts: ['application', 'local'] },
-      local: { type: 'boolean', describe: 'Jobs that run on this machine with --local', conflicts: 'application' },
+      local: { type: 'boolean', describe: 'Jobs on this machine, submitted with --local', conflicts: 'application' },
       interval: { type: 'string', default: '2s', describe: 'Time between updates, e.g. 500ms or 5s', requiresArg: true },
       ...OUTPUT_OPTION,
       ...CLUSTER_OPTIONS,
