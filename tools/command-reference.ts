@@ -17,7 +17,7 @@ export function commandPage(): string {
     'This page lists the arguments and options that `tony-ts COMMAND --help` shows.',
     '[command-line.md](command-line.md) explains how to use the commands together.',
     '',
-    `Every command accepts ${new Intl.ListFormat('en').format(always.map(({ name }) => `\`--${name}\``))}. A line that begins with "Also accepts" lists the other shared options that a command accepts.`,
+    `Every command accepts ${new Intl.ListFormat('en').format(always.map(({ name }) => `\`--${name}\``))}. A line that begins with "Also accepts" lists which of the remaining options in the following table the command accepts as well.`,
     '',
     ...tableOf(everywhere.map(optionRow)),
     ...commands.flatMap((command) => sectionOf(command, [])),

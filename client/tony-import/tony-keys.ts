@@ -15,9 +15,9 @@ const OF_THE_SITE = 'an admin sets this: see quotas in tony-site.yaml';
 const OF_HISTORY = 'an admin sets this: see history in tony-site.yaml';
 const OF_SECURITY =
   'tony-ts creates a certificate and a secret for each job; for the history server, see the options of tony-ts history serve';
-export const NO_DRIVER = "the ApplicationMaster provides Horovod's rendezvous server, so no task runs a driver";
+export const NO_DRIVER = "the ApplicationMaster provides Horovod's rendezvous service, so no task runs a driver";
 const NO_PLACEMENT = 'YARN placement constraints are not supported; use node labels (nodeLabel)';
-const FILES = 'paths are relative to the folder that contains job.yaml; programs must not change these files';
+const FILES = 'relative paths start from the folder that contains job.yaml; programs must not change these files';
 const NO_MASTER_FILES = 'the ApplicationMaster runs no job code; list the files under a role';
 const PREPROCESS = 'add a role for the preparation, and set `after` in the roles that must wait for that role';
 

@@ -20,7 +20,7 @@ export const execCommand: CommandModule<object, ExecArguments> = {
       .positional('command', { type: 'string', array: true, describe: 'Program and arguments, after --' })
       .options(CLUSTER_OPTIONS)
       .epilogue(
-        "The command runs in the working directory and with the environment of the task's program. It reads the standard input of tony-ts exec. " +
+        "The command runs with the working directory and environment of the task's program, and reads the standard input of tony-ts exec. " +
           "tony-ts exec returns the command's exit code. The command ends when the task's program ends, or when you press Ctrl-C.",
       ),
   handler: async ({ application, task, command = [], '--': rest = [], ...cluster }) => {

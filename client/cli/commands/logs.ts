@@ -19,7 +19,7 @@ export const logsCommand = defineCommand({
       })
       .epilogue(
         'With -f, the lines of all tasks appear as the programs write them. Without -f, the command prints one container after another.\n' +
-          "The command writes the programs' stderr to stderr. The exit code after Ctrl-C is 130.",
+          "tony-ts logs writes the programs' stderr to its own stderr. The exit code after Ctrl-C is 130.",
       ),
   handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
     const { connectJob } = await import('../../connections/connect-job.ts');

@@ -11,8 +11,8 @@ export const shellCommand = defineCommand({
       .positional('task', TASK)
       .options(CLUSTER_OPTIONS)
       .epilogue(
-        "The shell runs in the working directory and with the environment of the task's program. " +
-          'Without a terminal, it reads commands from standard input.',
+        "The shell runs with the working directory and environment of the task's program. " +
+          'Without a terminal, the shell reads commands from standard input.',
       ),
   handler: async ({ application, task, ...cluster }) => {
     const { openShell } = await import('../../sessions/open-shell.ts');
