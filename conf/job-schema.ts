@@ -142,7 +142,7 @@ export const tensorboardSchema = z.strictObject({
 });
 
 export const wireSecurity = values.wireSecurity.describe(
-  'Protection of the TCP connections between the job\'s programs. none: the programs authenticate each other, but the data is not protected. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.',
+  "Protection of the TCP connections between the job's programs. none: the programs authenticate each other, but the data is not protected. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.",
 );
 
 const strategy = z
@@ -204,12 +204,12 @@ export const jobSchema = z.strictObject({
     .optional(),
   framework: values.framework
     .describe(
-      'tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax, horovod: Python programs that receive the framework\'s environment variables. mpi: only the task with rank 0 runs the command, which contains mpirun. none: any other program.',
+      "tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax, horovod: Python programs that receive the framework's environment variables. mpi: only the task with rank 0 runs the command, which contains mpirun. none: any other program.",
     )
     .default('tfjs'),
   processesPerTask: values.processesPerTask
     .describe(
-      'Number of processes that each task runs. Applies to the frameworks pytorch, horovod and mpi. auto: one process for each of the task\'s GPUs, but at least one process.',
+      "Number of processes that each task runs. Applies to the frameworks pytorch, horovod and mpi. auto: one process for each of the task's GPUs, but at least one process.",
     )
     .default('auto'),
   runtime: text()
@@ -232,11 +232,11 @@ export const jobSchema = z.strictObject({
     .default({}),
   files: shippedFiles(
     FILE,
-    'Files that YARN copies to each node. Each key is the name of the file in the programs\' working directory. Programs must not change these files, because all containers on a node share one copy. YARN rejects a file on HDFS that has changed since the submission.',
+    "Files that YARN copies to each node. Each key is the name of the file in the programs' working directory. Programs must not change these files, because all containers on a node share one copy. YARN rejects a file on HDFS that has changed since the submission.",
   ),
   archives: shippedFiles(
     ARCHIVE,
-    'Archives that YARN copies to each node and unpacks. Each key is the name of the resulting folder in the programs\' working directory. The rules for `files` also apply to `archives`.',
+    "Archives that YARN copies to each node and unpacks. Each key is the name of the resulting folder in the programs' working directory. The rules for `files` also apply to `archives`.",
   ),
   env: environment.describe('Environment variables for the programs of all roles.').default({}),
   roles: z
@@ -288,7 +288,7 @@ export const jobSchema = z.strictObject({
     .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
     .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
     .describe(
-      'Whether the job runs TensorBoard. If it does, the job\'s tracking URL opens TensorBoard. TensorBoard failures do not affect training.',
+      "Whether the job runs TensorBoard. If it does, the job's tracking URL opens TensorBoard. TensorBoard failures do not affect training.",
     )
     .default({ memory: 1024, serve: false }),
   strategy: strategy

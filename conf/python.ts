@@ -46,9 +46,13 @@ export const pythonSchema = z.union(
       requirements: text().describe(
         'Path of a pip requirements file, a pyproject.toml or a uv.lock, relative to this file. tony-ts downloads wheels with the pip installed on this machine.',
       ),
-      version: version.describe("Python version on the nodes, in quotes. The default is the version of python3 on this machine.").optional(),
+      version: version
+        .describe('Python version on the nodes, in quotes. The default is the version of python3 on this machine.')
+        .optional(),
       platform: platform
-        .describe("Platform of the nodes (glibc version and processor), such as manylinux_2_28_x86_64. The default is this machine's platform.")
+        .describe(
+          "Platform of the nodes (glibc version and processor), such as manylinux_2_28_x86_64. The default is this machine's platform.",
+        )
         .optional(),
     }),
     z.strictObject({

@@ -42,10 +42,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.fail-on-worker-failure-enabled': (value) =>
     value === 'false' ? to('success', "chief: the chief's result is the job's result") : not('success: all is the default'),
   'tony.application.tensorboard-log-dir': to('tensorboard.logdir', "YARN's tracking URL opens TensorBoard"),
-  'tony.application.prepare-stage': to(
-    'roles.*.after',
-    'the second-stage roles wait until the first-stage roles have succeeded',
-  ),
+  'tony.application.prepare-stage': to('roles.*.after', 'the second-stage roles wait until the first-stage roles have succeeded'),
   'tony.application.training-stage': to('roles.*.after'),
   'tony.application.enable-preprocess': not(PREPROCESS),
   'tony.application.placement-spec': not(NO_PLACEMENT),

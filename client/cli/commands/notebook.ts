@@ -16,7 +16,12 @@ export const notebookCommand = defineCommand({
           requiresArg: true,
           conflicts: 'application',
         },
-        role: { type: 'string', describe: 'Role in the job file to use for the notebook [default: the first role]', requiresArg: true, conflicts: 'application' },
+        role: {
+          type: 'string',
+          describe: 'Role in the job file to use for the notebook [default: the first role]',
+          requiresArg: true,
+          conflicts: 'application',
+        },
         set: {
           type: 'string',
           array: true,
@@ -36,7 +41,7 @@ export const notebookCommand = defineCommand({
         ...CLUSTER_OPTIONS,
       })
       .epilogue(
-        'The job\'s Python environment must contain the jupyterlab package. Ctrl-C ends a notebook that this command has started. If the ' +
+        "The job's Python environment must contain the jupyterlab package. Ctrl-C ends a notebook that this command has started. If the " +
           'terminal closes or the connection breaks, a notebook on a cluster continues; to connect again, run tony-ts notebook APPLICATION. ' +
           'An idle notebook has no running cell and no activity in the browser.',
       ),

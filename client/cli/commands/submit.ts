@@ -55,7 +55,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
       },
       logs: {
         choices: SHOWN_LOGS,
-        describe: 'Show the chief\'s output, the output of all tasks, or no output [default: chief; none with -q, --output json or yaml]',
+        describe: "Show the chief's output, the output of all tasks, or no output [default: chief; none with -q, --output json or yaml]",
         requiresArg: true,
       },
       quiet: {
