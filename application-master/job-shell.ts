@@ -207,7 +207,7 @@ export class JobShell {
           files.persist(
             action.snapshot,
             ({ revision }) => this.hear({ type: 'persisted', revision }),
-            (attempt) => this.fence(`attempt ${attempt} of the ApplicationMaster has taken over`),
+            (attempt) => this.fence(`ApplicationMaster attempt ${attempt} has taken over`),
           );
         }
         break;
@@ -295,11 +295,11 @@ export class JobShell {
       const finished = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
       const [unregistered] = await Promise.allSettled([finished, this.#clearAway(frozen.cluster.kind === 'yarn')]);
       if (unregistered.status === 'rejected') {
-        log.error({ error: messageOf(unregistered.reason) }, 'could not report the end of the job to the cluster');
+        log.error({ error: messageOf(unregistered.reason) }, 'could not report to the cluster that the job has ended');
       }
       this.#report(decided.state);
     } catch (error) {
-      log.fatal({ error: messageOf(error) }, 'could not complete the end of the job');
+      log.fatal({ error: messageOf(error) }, 'could not finish shutting down the job');
       this.#report(result.state);
     }
   }

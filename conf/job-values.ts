@@ -15,10 +15,10 @@ export const jobName = text()
 export const roleName = z.string().regex(ROLE_NAME, { error: 'is not a valid role name (lower-case letters, digits and -)' });
 export const dataName = z
   .string()
-  .regex(/^[A-Za-z][A-Za-z0-9_-]*$/, { error: 'is not a valid name of a data folder (letters, digits, - and _)' });
+  .regex(/^[A-Za-z][A-Za-z0-9_-]*$/, { error: 'is not a valid data folder name (letters, digits, - and _)' });
 export const variableName = z
   .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'is not a valid name of an environment variable' })
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'is not a valid environment variable name' })
   .refine((name) => !TASK_VARIABLES.has(name), { error: 'is a variable that tony-ts sets for each task: choose another name' });
 export const tag = text()
   .max(LONGEST_TAG)

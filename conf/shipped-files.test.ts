@@ -30,8 +30,8 @@ test.each([
   ['files: {"$(id)": x}', /not a valid file name/],
   ['files: {a: {path: x, shared: true}}', /shared/],
   ['files: {a: x}\narchives: {a: y.zip}', /archives\.a.*is also the name of files\.a/],
-  ['files: {a: s3://bucket/a}', /NodeManagers do not read s3 storage/],
-  ['files: {a: file:///a}', /NodeManagers do not read file storage/],
+  ['files: {a: s3://bucket/a}', /NodeManagers cannot read s3 storage/],
+  ['files: {a: file:///a}', /NodeManagers cannot read file storage/],
   ['files: {a: "hdfs:///$(id)"}', /cannot localise a path/],
   ['files: {a: {path: x, visibility: public}}', /only a file on HDFS can be public/],
 ])('rejects %s', (text, message) => {

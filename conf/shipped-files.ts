@@ -121,7 +121,7 @@ function problemsOf(own: readonly Listed[], ofJob: readonly Listed[]): Problem[]
 export function pathProblem(path: string, shared: Visibility | null): string | undefined {
   if (isUri(path)) {
     if (!/^(hdfs|s?webhdfs|viewfs):/i.test(path)) {
-      return `NodeManagers do not read ${path.slice(0, path.indexOf(':'))} storage: write an hdfs:// or webhdfs:// URI, or a path`;
+      return `NodeManagers cannot read ${path.slice(0, path.indexOf(':'))} storage: write an hdfs:// or webhdfs:// URI, or a path`;
     }
     // The NodeManager inserts the path into a shell script without escaping it.
     return /["$`\\\n]/.test(path) ? 'YARN cannot localise a path with one of the characters " $ ` \\' : undefined;

@@ -27,7 +27,7 @@ test('every check of doctor passes on a suitable cluster', async () => {
   expect(findings.get('ResourceManager')?.text).toMatch(/^Hadoop 3\.\d+\.\d+, STARTED, ACTIVE$/);
   expect(findings.get('identity')?.text).toBe('alice, in research');
   expect(findings.get('clocks')?.text).toBe('all clocks agree within 5 s');
-  expect(findings.get('nodes')?.text).toMatch(/^2 in use; 8 GPUs; the largest .* 8 GiB, 8 vcores, 4 yarn\.io\/gpu$/);
+  expect(findings.get('nodes')?.text).toMatch(/^2 active; 8 GPUs; the largest .* 8 GiB, 8 vcores, 4 yarn\.io\/gpu$/);
   expect(findings.get('queue access')?.text).toBe('alice may submit to default');
   expect(findings.get('node settings')?.text).toMatch(
     /^localhost:\d+ keeps 10 GiB of unpacked archives and does not check virtual memory$/,
@@ -76,7 +76,7 @@ test('doctor --probe runs a container on both nodes, which connect to each other
 test('doctor --probe refuses a node that does not exist', async () => {
   expect(await cluster.run(['doctor', '--probe', '--node', 'nowhere'])).toMatchObject({
     exitCode: 2,
-    stderr: expect.stringContaining('nowhere is not an active node'),
+    stderr: expect.stringContaining('nowhere is not an active cluster node'),
   });
 });
 

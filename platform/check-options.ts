@@ -40,7 +40,7 @@ export function pickOptions<T extends object>(options: T, known: OptionNames<T>)
  */
 export function wholeNumber(name: string, value: number, least = 1, code: ErrorCode = 'DATA_INVALID'): number {
   if (!Number.isInteger(value) || value < least) {
-    throw new TonyError(code, `${name} is ${value}; it must be a whole number of at least ${least}`);
+    throw new TonyError(code, `${name} is ${value}, but must be a whole number of at least ${least}`);
   }
   return value;
 }

@@ -21,7 +21,7 @@ export const ERROR_CODES = {
   },
   FINAL_VALUES: {
     exit: 2,
-    means: 'A program submitted a job that lacks the final values of tony-site.yaml, because it loaded the job without the site file.',
+    means: 'A program submitted a job that lacks the final values from tony-site.yaml, because it loaded the job without the site file.',
     hint: "Pass the cluster's site file to loadJob: loadJob(path, { site: await siteFor(options) }).",
   },
   LISTEN_FAILED: {
@@ -125,17 +125,17 @@ export const ERROR_CODES = {
   },
   KERBEROS_FAILED: {
     exit: 2,
-    means: 'Kerberos authentication failed for a reason that has no code of its own. The message contains the reason.',
+    means: 'Kerberos authentication failed for a reason that no other code covers. The message contains the reason.',
     hint: 'klist shows your ticket. KRB5_TRACE=/dev/stderr kvno HTTP/HOST shows what Kerberos does.',
   },
   TOKEN_MISSING: {
     exit: 2,
-    means: 'The file named by HADOOP_TOKEN_FILE_LOCATION cannot be read, or contains no delegation token for a service of the cluster.',
+    means: 'The file named by HADOOP_TOKEN_FILE_LOCATION cannot be read, or contains no delegation token for a cluster service.',
     hint: 'Submit the job from a machine where you have a Kerberos ticket. Outside a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   TOKEN_EXPIRED: {
     exit: 1,
-    means: 'A delegation token of the job has reached the end of its lifetime, or was cancelled. Without it, the job cannot use HDFS.',
+    means: "One of the job's delegation tokens has reached the end of its lifetime, or was cancelled. Without it, the job cannot use HDFS.",
     hint: 'Submit the job again with `checkpoint.dir` set to its checkpoint folder. If job.yaml sets `kerberos.keytab`, the job replaces its tokens before they expire.',
   },
   KEYTAB_INVALID: {
@@ -145,7 +145,7 @@ export const ERROR_CODES = {
   },
   KMS_UNREACHABLE: {
     exit: 3,
-    means: 'No key server (KMS) of the cluster issued a delegation token.',
+    means: "None of the cluster's key servers (KMS) issued a delegation token.",
     hint: 'Check that hadoop.security.key.provider.path in core-site.xml names the key servers, and that they are running.',
   },
   RUNTIME_MISSING: {
@@ -161,7 +161,7 @@ export const ERROR_CODES = {
   PYTHON_NODES: {
     exit: 2,
     means: "The job's Python packages do not work on the nodes, according to the last `tony-ts doctor --probe`.",
-    hint: 'Set `version` and `platform` under `python` in job.yaml to those of the nodes.',
+    hint: 'Set `version` and `platform` under `python` in job.yaml to match the nodes.',
   },
   PROBE_FAILED: {
     exit: 3,
@@ -208,7 +208,7 @@ export const ERROR_CODES = {
   TLS_FAILED: {
     exit: 2,
     means:
-      'A TLS connection to a server of the cluster failed: the certificate is not trusted, has expired or is for another host, or only one side uses HTTPS.',
+      'A TLS connection to a cluster server failed: the certificate is not trusted, has expired or is for another host, or only one side uses HTTPS.',
     hint: "Check the truststore named in ssl-client.xml in HADOOP_CONF_DIR, and the PEM file named by tls.ca in tony-site.yaml. One of them must contain the cluster's certificate authority.",
   },
   TRUST_STORE_UNREADABLE: {
@@ -220,7 +220,7 @@ export const ERROR_CODES = {
     exit: 2,
     means:
       'The file with the user name and password for HttpFS or Knox cannot be read, other users can read it, or the gateway does not use HTTPS.',
-    hint: 'Write USER:PASSWORD on one line of the file that storage.credentials in tony-site.yaml specifies, and run chmod 600 on it.',
+    hint: 'Write USER:PASSWORD on a single line in the file that storage.credentials in tony-site.yaml specifies, and run chmod 600 on the file.',
   },
   RM_UNREACHABLE: {
     exit: 3,
@@ -245,7 +245,7 @@ export const ERROR_CODES = {
   S3_UNREACHABLE: {
     exit: 3,
     means: 'The object store does not answer, or answers with a server error.',
-    hint: 'Check AWS_ENDPOINT_URL, or fs.s3a.endpoint in core-site.xml, and that this machine and the nodes of the cluster can reach it.',
+    hint: 'Check AWS_ENDPOINT_URL, or fs.s3a.endpoint in core-site.xml, and that this machine and the cluster nodes can reach the object store.',
   },
   S3_CREDENTIALS_MISSING: {
     exit: 2,
@@ -375,7 +375,7 @@ export const ERROR_CODES = {
   WIRE_INTEGRITY: {
     exit: 1,
     means:
-      'Data between two programs of the job was modified, replayed, removed or injected on the network. The job detected this because its `wireSecurity` is `authenticated` or `encrypted`.',
+      "Data sent between two of the job's programs was modified, replayed, removed or injected on the network. The job detected the change because its `wireSecurity` is `authenticated` or `encrypted`.",
     hint: 'The message names the peer. tony-ts has not used the data, and training resumes from the newest checkpoint. If the failure occurs again, report it to the network admin: the cause is an attacker or faulty hardware.',
   },
   RING_JOIN_FAILED: {
@@ -445,7 +445,7 @@ export const ERROR_CODES = {
   },
   GPUS_MISSING: {
     exit: 1,
-    means: 'A container sees fewer GPUs than its task has requested, or other tasks on the same node use some of them.',
+    means: 'A container sees fewer GPUs than its task has requested, or other tasks on the same node use some of the GPUs that it sees.',
     hint: 'Check the driver on the node with nvidia-smi. Without GPU isolation in YARN, other programs on the node may use the GPUs. To choose the devices yourself, set CUDA_VISIBLE_DEVICES under env.',
   },
   CHECKPOINT_DAMAGED: {
@@ -460,7 +460,7 @@ export const ERROR_CODES = {
   },
   CHECKPOINT_FENCED: {
     exit: 1,
-    means: 'A process of an earlier generation tried to write a checkpoint.',
+    means: 'A process from an earlier generation tried to write a checkpoint.',
     hint: 'No action is needed: a newer generation of the job has taken over, and this process exits.',
   },
   CHECKPOINT_FAILED: {
@@ -471,7 +471,7 @@ export const ERROR_CODES = {
   SERVICE_LOST: {
     exit: 1,
     means: 'A program cannot reach its ApplicationMaster, which assigns data splits and feed records.',
-    hint: "See the executor's log (tony.log of the task). If the executor has died, the job replaces it.",
+    hint: "See the executor's log (the task's tony.log). If the executor has died, the job replaces it.",
   },
   RENDEZVOUS_FULL: {
     exit: 1,
@@ -490,13 +490,13 @@ export const ERROR_CODES = {
   },
   SESSION_REFUSED: {
     exit: 2,
-    means: 'The session cannot start: no such task is running, or no process of the task listens on the port.',
-    hint: '`tony-ts status` shows the tasks of the job and their states.',
+    means: "The session cannot start: no such task is running, or none of the task's processes listens on the port.",
+    hint: "`tony-ts status` shows the job's tasks and their states.",
   },
   SESSION_ENDED: {
     exit: 1,
     means: "A session with a task ended early, because the task's program, the job or the connection ended.",
-    hint: '`tony-ts status` shows the state of the job. If the task has restarted, run the command again.',
+    hint: "`tony-ts status` shows the job's state. If the task has restarted, run the command again.",
   },
   REMOTE_ACCESS_OFF: {
     exit: 2,
@@ -533,7 +533,7 @@ export const ERROR_CODES = {
     exit: 1,
     means:
       'The command that the Python client ran ended without a result, or printed unexpected output. The message contains the last lines of the output.',
-    hint: 'Run the same command in a terminal. If it works there, install the same version of the Python package and of the command.',
+    hint: 'Run the same command in a terminal. If it works there, make sure that the Python package and the command have the same version.',
   },
   CONTAINER_INVALID: {
     exit: 1,

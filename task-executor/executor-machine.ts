@@ -184,7 +184,7 @@ export function reportedState({ generation, port, program, preparing }: Executor
  */
 function connected(state: ExecutorState, { masterAttempt, leaseMs, now, reported }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
   if (masterAttempt < state.masterAttempt) {
-    return { state, actions: [{ type: 'disconnect', reason: `attempt ${masterAttempt} of the ApplicationMaster is out of date` }] };
+    return { state, actions: [{ type: 'disconnect', reason: `ApplicationMaster attempt ${masterAttempt} is out of date` }] };
   }
   const next: ExecutorState = { ...state, link: 'open', masterAttempt, leaseMs, lastContact: now };
   const { generation, port, program } = next;

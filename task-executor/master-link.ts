@@ -234,7 +234,7 @@ export class MasterLink {
       return;
     }
     if (!message.welcome) {
-      this.#fail(connection, 'the first message of the ApplicationMaster was not Welcome');
+      this.#fail(connection, "the ApplicationMaster's first message was not Welcome");
       return;
     }
     clearTimeout(connection.deadline);

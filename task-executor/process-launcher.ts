@@ -37,7 +37,7 @@ for (const { prefix, environment } of processes) {
     }
     running -= 1;
     if (code !== 0) {
-      end(code ?? 1, signal, `${prefix}failed with ${signal ?? `exit code ${code}`}; ending the other processes of the task`);
+      end(code ?? 1, signal, `${prefix}failed with ${signal ?? `exit code ${code}`}; ending the task's other processes`);
     } else if (running === 0) {
       process.exit(0);
     }

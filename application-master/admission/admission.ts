@@ -111,7 +111,7 @@ export function refusalOfRunning(frozen: FrozenJob, view: ClusterView, queue: st
   const why = isProven
     ? `The application was admitted in queue ${before} and moved to queue ${now}`
     : "job.json requests resources that differ from the application's tags";
-  return `${why}, so its limits were checked again. ${decision.reason}`;
+  return `${why}, so the limits were checked again. ${decision.reason}`;
 }
 
 /**
@@ -151,7 +151,7 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
   }
   const { own } = view;
   if (own === null || !view.applications.includes(own)) {
-    const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}, which the quotas count.`;
+    const reason = `The ResourceManager does not list the job among the applications of type ${APPLICATION_TYPE}. Quotas count only these applications.`;
     return { type: 'refused', reason: `${reason} Submit the job with tony-ts.` };
   }
   // Totals are based on the requested amounts in the tags, because schedulers round granted amounts in different ways.

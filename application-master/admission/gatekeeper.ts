@@ -190,7 +190,7 @@ export class Gatekeeper {
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
     return await resourceManager.application(node.applicationId).catch((error: unknown) => {
-      log.warn({ error: messageOf(error) }, 'the ResourceManager did not report the queue of the application');
+      log.warn({ error: messageOf(error) }, "the ResourceManager did not report the application's queue");
       return null;
     });
   }

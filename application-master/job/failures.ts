@@ -309,7 +309,7 @@ function isRetried({ retryOn }: Role, { code, signal }: ProgramExit): boolean {
 }
 
 function describeCodes(codes: readonly number[]): string {
-  return codes.length === 0 ? 'failures of the cluster (retryOn is empty)' : `exit code ${codes.join(', ')} (retryOn)`;
+  return codes.length === 0 ? 'cluster failures (retryOn is empty)' : `exit code ${codes.join(', ')} (retryOn)`;
 }
 
 /**

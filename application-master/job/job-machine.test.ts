@@ -1133,7 +1133,7 @@ describe('results', () => {
     scene.wait(121_000);
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
-      message: 'The job ran longer than its timeout of 120 s. Raise timeout in job.yaml, or reduce the work of the job.',
+      message: "The job ran longer than its timeout of 120 s. Raise timeout in job.yaml, or reduce the job's work.",
     });
   });
 
@@ -1466,7 +1466,7 @@ describe('limits of the site file', () => {
     scene.wait(1_000);
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
-      message: 'The job ran longer than the 60 s that quotas.users.alice.timeout of the site file allows. Its checkpoints are kept.',
+      message: 'The job ran longer than the 60 s that quotas.users.alice.timeout in the site file allows. Its checkpoints are kept.',
     });
   });
 
@@ -1490,7 +1490,7 @@ describe('limits of the site file', () => {
     scene.wait(11_000);
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
-      message: 'The job was idle for 60 s: none of its programs computed or reported anything (quotas.queues.gpu.idle of the site file).',
+      message: 'The job was idle for 60 s: none of its programs computed or reported anything (quotas.queues.gpu.idle in the site file).',
     });
 
     const waiting = new JobScenario(frozen({ roles: [workers()], gang: { timeoutMs: 500_000 } }));

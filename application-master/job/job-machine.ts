@@ -186,7 +186,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
     transition.update(task.slot, { wait: { since: transition.now } });
   }
   transition.record('master-registered', {
-    detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers of the previous attempt`,
+    detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers from the previous attempt`,
   });
   matchSurvivors(transition, event);
   // Skip the check. An earlier attempt has run on this cluster, so the resources exist, even if a large node is temporarily unavailable.
@@ -252,7 +252,7 @@ function askRefused(transition: Transition, name: string, message: string): void
   const label =
     role.nodeLabel === null
       ? ''
-      : ` Check roles.${role.name}.nodeLabel (${role.nodeLabel}): yarn cluster --list-node-labels lists the labels of the cluster.`;
+      : ` Check roles.${role.name}.nodeLabel (${role.nodeLabel}): yarn cluster --list-node-labels lists the cluster's labels.`;
   decide(transition, {
     state: 'FAILED',
     diagnostics: `The ResourceManager refuses containers for role ${role.name}: ${oneLine(message)}${label} Check roles.${role.name}.resources as well.`,

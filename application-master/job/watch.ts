@@ -48,14 +48,11 @@ function endOverdueJob(transition: Transition): void {
   const { timeoutMs } = jobOf(transition.state);
   const { timeout } = transition.state.admission.limits;
   if (timeoutMs !== null && ran >= timeoutMs) {
-    fail(
-      transition,
-      `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout in job.yaml, or reduce the work of the job.`,
-    );
+    fail(transition, `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout in job.yaml, or reduce the job's work.`);
   } else if (timeout !== null && ran >= timeout.ms) {
     fail(
       transition,
-      `The job ran longer than the ${seconds(timeout.ms)} that ${timeout.path} of the site file allows. Its checkpoints are kept.`,
+      `The job ran longer than the ${seconds(timeout.ms)} that ${timeout.path} in the site file allows. Its checkpoints are kept.`,
     );
   }
 }
@@ -72,7 +69,7 @@ function endIdleJob(transition: Transition): void {
   } else if (idle !== null && transition.now - busyAt >= idle.ms) {
     fail(
       transition,
-      `The job was idle for ${seconds(idle.ms)}: none of its programs computed or reported anything (${idle.path} of the site file).`,
+      `The job was idle for ${seconds(idle.ms)}: none of its programs computed or reported anything (${idle.path} in the site file).`,
     );
   }
 }

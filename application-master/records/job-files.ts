@@ -213,7 +213,7 @@ export class JobFiles {
       return entry;
     }
     await this.#lookForStaging();
-    throw new TonyError('NOT_FOUND', `${uri} does not exist.`, { hint: 'Check whether the staging folder of the job was removed.' });
+    throw new TonyError('NOT_FOUND', `${uri} does not exist.`, { hint: "Check whether the job's staging folder was removed." });
   }
 
   async writeFrozenJob(text: string): Promise<void> {

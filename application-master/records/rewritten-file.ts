@@ -52,7 +52,7 @@ export class RewrittenFile {
       try {
         await storage.write(uri, content(), { permission });
       } catch (error) {
-        log.warn({ uri, error: messageOf(error) }, 'could not write a file of the history');
+        log.warn({ uri, error: messageOf(error) }, 'could not write a history file');
         this.touch();
       }
     });

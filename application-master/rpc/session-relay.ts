@@ -83,12 +83,12 @@ export class SessionRelay {
     const joining = new Promise<SessionStream>((joined) => this.#waiting.set(id, { containerId, joined }));
     try {
       if (!this.#options.order(containerId, id)) {
-        client.refuse(status.ABORTED, 'The executor of the task is not connected to the ApplicationMaster.');
+        client.refuse(status.ABORTED, "The task's executor is not connected to the ApplicationMaster.");
         return null;
       }
       const executor = await withTimeout(Promise.race([joining, client.closed.then(() => null)]), JOIN_MS, () => null);
       if (executor === null) {
-        client.refuse(status.DEADLINE_EXCEEDED, `The executor of the task did not answer within ${JOIN_MS / 1000} s.`);
+        client.refuse(status.DEADLINE_EXCEEDED, `The task's executor did not answer within ${JOIN_MS / 1000} s.`);
       }
       return executor;
     } finally {

@@ -135,7 +135,7 @@ export class Feeds {
       // Other chunks have filled the buffer while this chunk was in flight. The producer reconnects with a window of 0 and waits. A chunk
       // that has already been assigned is accepted, because its reader is waiting for it.
       if (this.#held() + bytesOf(records) > MAXIMUM_HELD_BYTES && !queue.isAwaited(link.producer, message.chunk.sequence)) {
-        throw new TonyError('INTERNAL', 'the buffer of the feeds is full');
+        throw new TonyError('INTERNAL', 'the feed buffer is full');
       }
       if (queue.put(link.producer, message.chunk.sequence, records)) {
         this.#options.changed();

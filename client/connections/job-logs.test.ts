@@ -166,7 +166,7 @@ test('gives the reason why the tasks of a job are unknown', async () => {
   const connection = connectionWith([{ waiting: 'a job of alice, and bob is not in its acls.view' }], () => []);
   await expect(followed(connection, { follow: false, task: 'worker:0' })).rejects.toMatchObject({
     code: 'TASK_UNKNOWN',
-    message: 'The tasks of the job, including worker:0, are unknown.',
+    message: "The job's tasks are unknown, so worker:0 cannot be found.",
     hint: 'a job of alice, and bob is not in its acls.view',
   });
 });

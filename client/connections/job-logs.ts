@@ -334,7 +334,7 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   }
   if (programs.length === 0) {
     const hint = observation.waiting || 'No container has started yet.';
-    throw new TonyError('TASK_UNKNOWN', `The tasks of the job, including ${task}, are unknown.`, { hint });
+    throw new TonyError('TASK_UNKNOWN', `The job's tasks are unknown, so ${task} cannot be found.`, { hint });
   }
   const meant = suggest(task, [...all, ...all.map((name) => name.split(':')[0] ?? name)]);
   throw new TonyError('TASK_UNKNOWN', `The job has no task ${task}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {

@@ -158,7 +158,7 @@ export class YarnJob implements JobConnection {
       return error;
     }
     return new TonyError('RM_REFUSED', `${this.applicationId} is a job of ${user}, and ${own} is not allowed to kill it.`, {
-      hint: `Ask ${user}, an administrator of the queue ${queue}, or an administrator of the cluster to kill it. In job.yaml, acls.modify lists other users who may kill a job.`,
+      hint: `Ask ${user}, an administrator of queue ${queue}, or a cluster administrator to kill the job. In job.yaml, acls.modify lists other users who may kill a job.`,
       cause: error,
     });
   }

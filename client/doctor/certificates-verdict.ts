@@ -22,7 +22,7 @@ type Certificate = { readonly expiresAt: number } | { readonly failure: TonyErro
 export async function certificatesVerdict(configuration: HadoopConfiguration, now = Date.now()): Promise<Verdict> {
   if (offersBoth(configuration)) {
     return doubtful(
-      'HDFS offers HTTP and HTTPS, but this client trusts no certificate authority of the cluster, so it uses HTTP: data and tokens cross the network in clear text',
+      "HDFS offers HTTP and HTTPS, but this client trusts none of the cluster's certificate authorities, so it uses HTTP: data and tokens cross the network in clear text",
       'To use HTTPS, name a readable truststore in the ssl-client.xml of HADOOP_CONF_DIR (ssl.client.truststore.location), or a PEM file as tls.ca in tony-site.yaml.',
     );
   }

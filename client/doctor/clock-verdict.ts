@@ -19,7 +19,7 @@ export async function clockVerdict({ configuration, login }: HadoopCluster): Pro
   http.close();
   const [worst] = skews.filter((skew) => skew !== null).sort((a, b) => Math.abs(b.ms) - Math.abs(a.ms));
   if (worst === undefined) {
-    return doubtful('the ResourceManager does not report its time', 'Compare the clocks of the nodes with the clock of this machine.');
+    return doubtful('the ResourceManager does not report its time', "Compare the nodes' clocks with this machine's clock.");
   }
   const text = `the clock of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
   return Math.abs(worst.ms) > SKEW_MS

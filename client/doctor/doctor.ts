@@ -138,7 +138,7 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   if (groups instanceof TonyError && user !== 'dr.who') {
     return doubtful(
       `${user}; the groups are unknown: ${groups.message}`,
-      'Open the RPC port of the NameNode to this machine. Only group quotas need this port.',
+      "Open the NameNode's RPC port to this machine. Only group quotas need this port.",
     );
   }
   const known = groups instanceof TonyError ? [] : groups;
@@ -175,7 +175,7 @@ async function queue(resourceManager: ResourceManager, wanted: string): Promise<
     const known = queues.map(({ name }) => name).join(', ');
     return bad(`queue ${wanted} does not exist`, `Choose one of these queues with --queue and as \`queue\` in job.yaml: ${known}.`);
   }
-  const text = `${found.path}: ${found.state}, ${Math.round(found.capacity)} % of the cluster, ${Math.round(found.usedCapacity)} % of it in use`;
+  const text = `${found.path}: ${found.state}, ${Math.round(found.capacity)} % of the cluster, ${Math.round(found.usedCapacity)} % of it used`;
   return found.state === 'RUNNING' ? good(text) : bad(text, 'Choose another queue, or ask the cluster admin to start it.');
 }
 
@@ -184,11 +184,11 @@ async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
   const usable = all.filter(({ state }) => state === 'RUNNING');
   const largest = [...usable].sort((a, b) => (b.total['memory-mb'] ?? 0) - (a.total['memory-mb'] ?? 0))[0];
   if (largest === undefined) {
-    return bad('no node is in use', 'Start the NodeManagers. `yarn node -list -all` shows their state.');
+    return bad('no node is active', 'Start the NodeManagers. `yarn node -list -all` shows their state.');
   }
   const gpus = usable.reduce((sum, { total }) => sum + (total['yarn.io/gpu'] ?? 0), 0);
   const unhealthy = all.length - usable.length;
-  const counts = `${usable.length} in use${unhealthy > 0 ? `, ${unhealthy} unhealthy` : ''}; ${gpus === 0 ? 'no GPUs' : `${gpus} GPUs`}`;
+  const counts = `${usable.length} active${unhealthy > 0 ? `, ${unhealthy} unhealthy` : ''}; ${gpus === 0 ? 'no GPUs' : `${gpus} GPUs`}`;
   const text = `${counts}; the largest (${largest.host}) has ${describeResources(largest.total)}`;
   if ((largest.total['memory-mb'] ?? 0) < LEAST_CONTAINER_MB) {
     return bad(text, `Node.js with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}: raise yarn.nodemanager.resource.memory-mb.`);

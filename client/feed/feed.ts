@@ -340,7 +340,7 @@ export class FeedWriter {
     this.#reportedAt = performance.now();
     const isConnected = this.#connection !== null && this.#sendFrom !== null;
     const isFull = this.#queue.bytes > this.#window;
-    const unread = this.#readers === 0 ? `no worker reads the feed ${this.#feed} yet` : '';
+    const unread = this.#readers === 0 ? `no worker is reading the feed ${this.#feed} yet` : '';
     this.#options.onProgress?.({
       state: this.#isOver ? 'over' : !isConnected ? 'waiting' : isFull ? 'full' : 'connected',
       reason: this.#isOver ? '' : isConnected ? unread : this.#reason,

@@ -179,7 +179,7 @@ test('the configuration contains no secrets', async () => {
   const { url } = await open(everybody());
   const get = (id: string) => fetch(`${url}jobs/alice/${id}/tony/api/configuration?user.name=alice`);
   expect(await (await get(FIRST)).json()).toEqual({ env: { API_TOKEN: '***' } });
-  expect(await (await get(SECOND)).json()).toEqual({ error: 'job.json of this job is missing or damaged.' });
+  expect(await (await get(SECOND)).json()).toEqual({ error: 'The job.json file of this job is missing or damaged.' });
 });
 
 test('a link fills in the sign-in form but cannot sign in as another user', async () => {

@@ -45,7 +45,7 @@ export class ProxyAccess implements HistoryAccess {
       return null;
     };
     if (!(await this.#proxies.include(request.socket.remoteAddress ?? ''))) {
-      return refuse('This server answers only requests from its proxy: open the address of the proxy.');
+      return refuse("This server answers only requests from its proxy: open the proxy's address.");
     }
     if (!isAddressedHere(request, this.#hosts)) {
       return refuse(

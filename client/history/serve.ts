@@ -118,13 +118,13 @@ async function checkAccessOptions(options: ServeOptions): Promise<void> {
     });
   }
   if (auth === 'proxy' && trustedProxy.length === 0) {
-    throw new TonyError('USAGE', '--auth proxy requires the address of the proxy.', { hint: 'Add --trusted-proxy HOST.' });
+    throw new TonyError('USAGE', "--auth proxy requires the proxy's address.", { hint: 'Add --trusted-proxy HOST.' });
   }
   if (auth !== 'proxy' && (trustedProxy.length > 0 || userHeader !== undefined)) {
     throw new TonyError('USAGE', '--trusted-proxy and --user-header require --auth proxy.', { hint: 'Add --auth proxy.' });
   }
   if (userHeader !== undefined && !/^[\w-]{1,100}$/.test(userHeader)) {
-    throw new TonyError('USAGE', `"${userHeader}" is not the name of a header.`, { hint: 'Use a name such as X-Remote-User.' });
+    throw new TonyError('USAGE', `"${userHeader}" is not a valid header name.`, { hint: 'Use a name such as X-Remote-User.' });
   }
 }
 

@@ -59,7 +59,7 @@ export class StoredJobView implements JobView {
   async configuration(): Promise<unknown> {
     const configuration = await readConfiguration(this.#options.store.storage, this.#options.place);
     if (configuration === undefined) {
-      throw new TonyError('NOT_FOUND', 'job.json of this job is missing or damaged.');
+      throw new TonyError('NOT_FOUND', 'The job.json file of this job is missing or damaged.');
     }
     return redacted(configuration);
   }

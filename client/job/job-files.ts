@@ -100,7 +100,7 @@ async function contentOf(named: Pick<JobFile, 'key' | 'shipped'>): Promise<JobFi
   }
   const found = await stat(place).catch((error: unknown) => {
     throw new TonyError('SOURCE_MISSING', `${key}: ${place} does not exist.`, {
-      hint: 'Correct the path in job.yaml. It is relative to the folder of job.yaml.',
+      hint: 'Correct the path in job.yaml. It is relative to the folder that contains job.yaml.',
       cause: error,
     });
   });
@@ -112,10 +112,10 @@ async function contentOf(named: Pick<JobFile, 'key' | 'shipped'>): Promise<JobFi
   }
   if (type === 'file') {
     throw new TonyError('JOB_INVALID', `${key}: ${place} is a folder.`, {
-      hint: 'List it under `archives`: tony-ts packs the folder, and the nodes unpack it.',
+      hint: 'List it under `archives` instead: tony-ts then packs the folder, and the nodes unpack it.',
     });
   }
-  return { folder: await hashFolder(await listFolder(place, `folder of ${key}`)) };
+  return { folder: await hashFolder(await listFolder(place, `${key} folder`)) };
 }
 
 function refuseClash(shipped: ShippedFile, source: FolderListing | null): void {

@@ -74,7 +74,7 @@ export async function listData(place: string, name: string): Promise<FolderListi
     const entry = { type: 'file', path: path.basename(place), size: found.size, executable: false } as const;
     return { root: await realpath(path.dirname(place)), entries: [entry], bytes: found.size, withheld: [] };
   }
-  return walk(await resolveFolder(place, `folder of data.${name}`), null, 'follow');
+  return walk(await resolveFolder(place, `data.${name} folder`), null, 'follow');
 }
 
 async function resolveFolder(folder: string, what: string): Promise<string> {

@@ -69,7 +69,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
     }
     await killing;
     if (!isInterrupted && programs !== undefined && !(await programs.end(away.signal)) && hasStarted(report)) {
-      output.say(`The output of the programs is incomplete here. See tony-ts logs ${connection.applicationId}`);
+      output.say(`The programs' output is incomplete here. See tony-ts logs ${connection.applicationId}`);
     }
     output.report(report);
     if (report.state === 'KILLED' && isInterrupted) {

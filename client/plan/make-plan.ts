@@ -112,7 +112,7 @@ function stageNotes(asks: readonly Ask[], stages: readonly (readonly string[])[]
   }
   const count = asks.reduce((sum, { instances }) => sum + instances.most, 0);
   return [
-    `Some roles run one after another. The row \`all\` shows the peak of the job, which counts against quotas. In total, the job uses up to ${count} containers.`,
+    `Some roles run one after another. The row \`all\` shows the job's peak, which counts against quotas. In total, the job uses up to ${count} containers.`,
   ];
 }
 

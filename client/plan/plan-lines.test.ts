@@ -105,7 +105,7 @@ roles:
     resources: { memory: { least: 7168, most: 7168 }, vcores: { least: 4, most: 4 } },
   });
   expect(notes).toEqual([
-    'Some roles run one after another. The row `all` shows the peak of the job, which counts against quotas. In total, the job uses up to 6 containers.',
+    "Some roles run one after another. The row `all` shows the job's peak, which counts against quotas. In total, the job uses up to 6 containers.",
   ]);
   const full = {
     ...small,
@@ -123,9 +123,9 @@ test('prints each verdict with its reasons', () => {
   const last = (verdict: JobPlan['verdict']) => planLines({ ...plan, notes: [], uploads: [], verdict }, PLAIN).slice(8);
   expect(last({ type: 'fits' })).toEqual(['upload: nothing', 'fits now']);
   expect(last({ type: 'unknown' })).toEqual(['upload: nothing', 'cannot determine whether the job fits now']);
-  expect(last({ type: 'waits', reasons: ['no node is in use', 'all ApplicationMasters have reached their limit'] }).slice(1)).toEqual([
+  expect(last({ type: 'waits', reasons: ['no node is active', 'all ApplicationMasters have reached their limit'] }).slice(1)).toEqual([
     'will wait because',
-    '  no node is in use',
+    '  no node is active',
     '  all ApplicationMasters have reached their limit',
   ]);
   expect(last({ type: 'refused', reasons: ['quotas.total.gpus is 4 gpus'] })[1]).toBe(

@@ -42,7 +42,7 @@ test('a job that no node can run is rejected, with the settings that would work'
     expect.objectContaining({
       code: 'PYTHON_NODES',
       message:
-        'The packages of python.requirements work on none of the 2 nodes that role worker may use (probed on 2026-01-02). n1: the packages are for Python 3.11, and the node has 3.9, 3.6.',
+        'The packages in python.requirements work on none of the 2 nodes that role worker may use (probed on 2026-01-02). n1: the packages are for Python 3.11, and the node has 3.9, 3.6.',
       hint: expect.stringMatching(/^Set version: '3\.9' and platform: manylinux_2_17_x86_64 under python/),
     }),
   );

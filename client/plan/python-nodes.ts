@@ -55,7 +55,7 @@ function whyUnfit(node: RecordedNode, { python, machine, glibc, packages }: Pyth
 function refusal(role: string, candidates: readonly RecordedNode[], first: RecordedNode & { readonly reason: string }): TonyError {
   const day = new Date(first.probedAt).toISOString().slice(0, 10);
   const where = candidates.length === 1 ? 'do not work on the only node' : `work on none of the ${candidates.length} nodes`;
-  const message = `The packages of python.requirements ${where} that role ${role} may use (probed on ${day}). ${first.node}: ${first.reason}.`;
+  const message = `The packages in python.requirements ${where} that role ${role} may use (probed on ${day}). ${first.node}: ${first.reason}.`;
   const common = commonTarget(candidates);
   const advice =
     common === null

@@ -123,7 +123,7 @@ describe('a job waits because', () => {
     const labels = { '': { levels: [], user: null, masters } };
     expect(reasons([master], { queue: queueOf(EMPTY, { labels }) })).toEqual([
       'waits',
-      'the ApplicationMasters of queue root.gpu may use 2 GiB of memory in total and already use 2 GiB of memory',
+      'the ApplicationMasters in queue root.gpu may use 2 GiB of memory in total and already use 2 GiB of memory',
     ]);
     expect(reasons([master], { queue: queueOf(EMPTY, { labels, runningApplications: 0 }) })).toEqual(['fits']);
   });
@@ -137,13 +137,13 @@ describe('a job waits because', () => {
       'waits',
       'no node has 1 GiB of memory, 1 vcore, 1 gpu free for worker',
     ]);
-    expect(reasons([master], { nodes: [] })).toEqual(['waits', 'no node is in use']);
+    expect(reasons([master], { nodes: [] })).toEqual(['waits', 'no node is active']);
   });
 
   test('no node with its label is in use', () => {
     const labels = { ...queueOf(EMPTY).labels, fast: { levels: [], user: null, masters: null } };
     const asks = [master, workers(1, 1, { nodeLabel: 'fast' })];
-    expect(reasons(asks, { queue: queueOf(EMPTY, { labels }) })).toEqual(['waits', 'no node in use is labelled fast']);
+    expect(reasons(asks, { queue: queueOf(EMPTY, { labels }) })).toEqual(['waits', 'no active node is labelled fast']);
   });
 
   test('its queue has no capacity on nodes with its label', () => {

@@ -192,7 +192,7 @@ function masterReason({ masters }: LabelRoom, { path, runningApplications }: Que
   if (used + (resources.memory ?? 0) <= most) {
     return null;
   }
-  return `the ApplicationMasters of queue ${path} may use ${describeAmount('memory', most)} in total and already use ${describeAmount('memory', used)}`;
+  return `the ApplicationMasters in queue ${path} may use ${describeAmount('memory', most)} in total and already use ${describeAmount('memory', used)}`;
 }
 
 function nodeReasons(
@@ -202,7 +202,7 @@ function nodeReasons(
   queueReasons: readonly QueueReason[],
 ): string[] {
   if (!nodes.some(({ usable }) => usable)) {
-    return ['no node is in use'];
+    return ['no node is active'];
   }
   const places = placed(needed, nodes, options);
   return needed.flatMap(({ role, resources, instances, nodeLabel }): string[] => {
@@ -213,7 +213,7 @@ function nodeReasons(
     const label = nodeLabel ?? options.defaultLabel;
     const candidates = nodes.filter((node) => node.usable && isOf(node, label));
     if (candidates.length === 0) {
-      return [`no node in use is${label === '' ? ' without a label' : labelled(label)}`];
+      return [`no active node is${label === '' ? ' without a label' : labelled(label)}`];
     }
     const most = (resource: string): number => Math.max(0, ...candidates.map(({ free }) => free[resource] ?? 0));
     const short = asked(resources).filter(([name, amount]) => options.counted(name) && most(name) < amount);

@@ -122,7 +122,7 @@ async function proveWith(python: Python, tree: string, scratch: string): Promise
   const args = [...ISOLATION, '-X', `pycache_prefix=${bytecode}`, '-c', PROOF, JSON.stringify(python.packages)];
   try {
     await runExplained({ command: python.command, args, cwd: tree, timeoutMs: 180_000 }, (failure) => {
-      const message = `the new copy of TensorBoard does not start: ${failure.message}\n${failure.lastLines(15)}`;
+      const message = `the new copy of TensorBoard did not start: ${failure.message}\n${failure.lastLines(15)}`;
       return new TonyError('RUNTIME_BROKEN', message, { hint: 'The output above shows the cause.', cause: failure });
     });
   } finally {

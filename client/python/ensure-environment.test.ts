@@ -222,7 +222,7 @@ test("errors name the next step and include pip's last lines", async () => {
   });
   await expect(ensure('b.txt', 'old\n')).rejects.toMatchObject({
     code: 'PYTHON_UNRESOLVED',
-    message: expect.stringMatching(/has no wheel of old that the nodes can use:\n[\s\S]*from versions: none/),
+    message: expect.stringMatching(/has no wheel for old that the nodes can use:\n[\s\S]*from versions: none/),
     hint: expect.stringContaining('`version` and `platform`'),
   });
   await expect(ensure('c.txt', 'git+https://example.com/x.git\n')).rejects.toThrow('can use only wheels');

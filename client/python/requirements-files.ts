@@ -56,7 +56,7 @@ async function addFile(file: string, reading: Reading): Promise<void> {
   }
   const found = await stat(file).catch((error: unknown) => {
     throw new TonyError('SOURCE_MISSING', `python.requirements: ${file}: ${fileErrorOf(error)}.`, {
-      hint: 'Correct the path in job.yaml. It is relative to the folder of job.yaml.',
+      hint: 'Correct the path in job.yaml. It is relative to the folder that contains job.yaml.',
       cause: error,
     });
   });
@@ -67,7 +67,7 @@ async function addFile(file: string, reading: Reading): Promise<void> {
   }
   if (!found.isFile() || (found.size > MOST_BYTES && !file.endsWith('.whl'))) {
     throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: ${file} is not a requirements file.`, {
-      hint: 'Name a file in the format of pip, a pyproject.toml or a uv.lock.',
+      hint: 'Name a pip requirements file, a pyproject.toml or a uv.lock.',
     });
   }
   digests.set(file, await hashFile(file));

@@ -31,9 +31,9 @@ function thisPlatform(): Pick<Target, 'machine' | 'glibc'> {
   if (machine === undefined || header.glibcVersionRuntime === undefined) {
     throw new TonyError(
       'RUNTIME_UNSUPPORTED',
-      `This machine's platform (${process.platform} ${process.arch}, without glibc) differs from the platform of the nodes.`,
+      `This machine's platform (${process.platform} ${process.arch}, without glibc) differs from the nodes' platform.`,
       {
-        hint: 'Set the platform of the nodes in job.yaml, as in python: {requirements: FILE, version: "3.11", platform: manylinux_2_28_x86_64}.',
+        hint: 'Set the nodes\' platform in job.yaml, as in python: {requirements: FILE, version: "3.11", platform: manylinux_2_28_x86_64}.',
       },
     );
   }

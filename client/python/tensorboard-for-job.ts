@@ -13,7 +13,7 @@ export async function tensorBoardForJob(onProgress: Progress): Promise<TensorBoa
     if (!(error instanceof TonyError)) {
       throw error;
     }
-    onProgress(`The job runs without TensorBoard; its own page shows charts. ${error.message} ${error.hint}`);
+    onProgress(`The job runs without TensorBoard, but the job's page still shows charts. ${error.message} ${error.hint}`);
     return null;
   }
 }

@@ -26,7 +26,7 @@ const frozen = freezeJob(
   },
 );
 const entries: HistoryEntry[] = [
-  { at: 2000, event: 'master-registered', detail: 'attempt 1, queue default, 0 containers of the previous attempt' },
+  { at: 2000, event: 'master-registered', detail: 'attempt 1, queue default, 0 containers from the previous attempt' },
   { at: 2100, event: 'container-allocated', role: 'worker', index: 0, containerId: 'container_1_0001_01_000002', node: 'n1:1' },
   { at: 2200, event: 'executor-registered', role: 'worker', index: 0 },
   { at: 2300, event: 'program-started', role: 'worker', index: 0, generation: 1 },

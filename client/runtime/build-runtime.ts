@@ -73,7 +73,7 @@ export async function buildRuntime(recipe: Recipe, folder: string, progress: Pro
   await arrangeTree(parts, tree);
   await rm(parts.scratch, { recursive: true });
   await prove(tree, recipe);
-  say('verified: the runtime can compute');
+  say('verified: the runtime computes correctly');
   const archive = await packFolder(tree, path.join(folder, 'runtime.tar.gz'));
   say(`packed the archive: ${(archive.size / 1e6).toFixed(0)} MB`);
   const description: RuntimeDescription = {

@@ -117,7 +117,7 @@ def requirement_of(package):
         refuse("uv.lock takes %s from %s instead of a registry" % (package["name"], " ".join(package["source"])))
     hashes = [wheel["hash"] for wheel in package.get("wheels", []) if "hash" in wheel]
     if not hashes:
-        refuse("uv.lock lists no wheel of %s" % package["name"])
+        refuse("uv.lock lists no wheel for %s" % package["name"])
     return "%s==%s %s" % (package["name"], package["version"], " ".join("--hash=" + each for each in hashes))
 
 

@@ -84,7 +84,7 @@ export function explain(what: string, failure: ToolFailure): TonyError {
   if (unmatched !== undefined && !UNREACHABLE.test(log)) {
     return new TonyError(
       'PYTHON_UNRESOLVED',
-      `${what}: the registry has no wheel of ${unmatched.trim()} that the nodes can use:${lines}`,
+      `${what}: the registry has no wheel for ${unmatched.trim()} that the nodes can use:${lines}`,
       options,
     );
   }

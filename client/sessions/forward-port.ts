@@ -150,7 +150,7 @@ async function listen(port: number, localPort: number | undefined): Promise<Serv
     if (localPort === undefined) {
       return await listenOn(0);
     }
-    throw new TonyError('LISTEN_FAILED', `Port ${localPort} of 127.0.0.1 cannot be opened: ${messageOf(error)}.`, {
+    throw new TonyError('LISTEN_FAILED', `Port ${localPort} on 127.0.0.1 cannot be opened: ${messageOf(error)}.`, {
       hint: 'Choose another local port, or 0 for any free port.',
       cause: error,
     });

@@ -36,7 +36,7 @@ export async function openShell(job: JobConnection, task: string, options: Shell
     signal?.addEventListener('abort', close, { once: true });
     if (terminal !== null && !session.terminal) {
       onNotice(
-        'The command `script` is not on the PATH of the task, so the shell runs without a terminal. Line editing and job control are not available.',
+        "The command `script` is not on the task's PATH, so the shell runs without a terminal. Line editing and job control are not available.",
       );
     }
     const leave = terminal !== null && session.terminal ? enter(terminal, session) : () => {};

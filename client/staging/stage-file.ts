@@ -30,7 +30,7 @@ async function presentFile({ storage }: StagingPlace, file: JobFile, uri: string
   const entry = await storage.stat(uri);
   if (entry?.type !== 'file') {
     throw new TonyError('SOURCE_MISSING', `${key}: ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`, {
-      hint: 'Correct the URI in job.yaml. NodeManagers can localise only files and archives. List a folder under `data`, so that programs can read it on storage.',
+      hint: 'Correct the URI in job.yaml. NodeManagers can localise only files and archives. To let programs read a folder on storage, list the folder under `data`.',
     });
   }
   const { size, modifiedAt: timestamp } = entry;

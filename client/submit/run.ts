@@ -225,7 +225,7 @@ async function placed(folder: string, options: RunOptions): Promise<string> {
     return folder;
   }
   const root = options.localRoot ?? localRoot(options.environment);
-  const { uri } = await placeFolder(root, CALL_DATA, await hashFolder(await listFolder(folder, 'folder of the call')), () => {});
+  const { uri } = await placeFolder(root, CALL_DATA, await hashFolder(await listFolder(folder, 'call folder')), () => {});
   return fileURLToPath(uri);
 }
 

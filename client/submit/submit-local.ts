@@ -182,7 +182,7 @@ function refuseRuntime({ runtime }: Job): void {
   if (['default', 'gpu', 'system'].includes(runtime)) {
     return;
   }
-  throw new TonyError('JOB_INVALID', `runtime is ${runtime}, but a local job runs with \`default\`, \`gpu\` or \`system\`.`, {
+  throw new TonyError('JOB_INVALID', `runtime is ${runtime}, but a local job can use only \`default\`, \`gpu\` or \`system\`.`, {
     hint: 'Override it: --set runtime=default.',
   });
 }

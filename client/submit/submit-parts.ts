@@ -71,7 +71,7 @@ export async function localParts(job: Job, onProgress: (line: string) => void): 
 
 /** Hashes the folder that contains the bundles for containers. */
 export async function hashedBundles(): Promise<HashedFolder> {
-  return hashFolder(await listFolder(await bundlesFolder(), 'folder of bundles'));
+  return hashFolder(await listFolder(await bundlesFolder(), 'bundle folder'));
 }
 
 async function builtRuntime(job: Job, onProgress: (line: string) => void): Promise<BuiltArchive | null> {

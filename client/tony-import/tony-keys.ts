@@ -129,7 +129,10 @@ export const OTHER_KEYS: readonly { readonly pattern: RegExp; readonly remark: s
   { pattern: /^tony\.task\.max-total-/, remark: OF_THE_SITE },
   { pattern: /^tony\.task\..*(jvm\.opts|timeout|depth)/, remark: NOTHING_NEEDED },
   { pattern: /^tony\.application\.hadoop\./, remark: 'containers do not need Hadoop, and tony-ts does not ship it' },
-  { pattern: /^tony\.docker\./, remark: 'for the image of one role or of the ApplicationMaster, see roles.*.docker and master.docker' },
+  {
+    pattern: /^tony\.docker\./,
+    remark: 'to set the image of a single role or of the ApplicationMaster, see roles.*.docker and master.docker',
+  },
   { pattern: /^tony\.horovod\./, remark: NO_DRIVER },
   { pattern: /^tony\.history\./, remark: OF_HISTORY },
   { pattern: /^tony\.keytab\./, remark: 'set the principal and its keytab under `kerberos` in tony-site.yaml' },

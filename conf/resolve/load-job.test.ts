@@ -222,8 +222,8 @@ describe('framework pytorch', () => {
       mistakes(job('strategy: parameter-server\nenv: {RANK: 1}\nroles: {worker: {env: {MASTER_PORT: 1, OMP_NUM_THREADS: 2}}, ps: {}}\n')),
     ).toEqual([
       'job.yaml:4:11  strategy: applies only to framework tfjs: the code of PyTorch programs determines how they exchange gradients; remove the key',
-      'job.yaml:5:7  env.RANK: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all of them yourself',
-      'job.yaml:6:24  roles.worker.env.MASTER_PORT: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all of them yourself',
+      'job.yaml:5:7  env.RANK: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all such variables yourself',
+      'job.yaml:6:24  roles.worker.env.MASTER_PORT: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all such variables yourself',
       'job.yaml:6:62  roles.ps: tony-ts has no parameter servers for framework pytorch: remove the role, or write `ranked: true` if its tasks start together with the others',
     ]);
     expect(mistakes(job('strategy: {type: all-reduce, wire: float16}\nroles: {worker: {}}\n'))).toHaveLength(1);
@@ -322,7 +322,7 @@ gang: {timeout: 20m}
       'name: a\ncommand: x\nroles: {b: {sidecar: true}, ps: {}}\n',
       /at least one role must be tracked/,
     ],
-    ['only servers, which the strategy does not use', 'name: a\ncommand: x\nroles: {ps: {}}\n', /no role would train: add a role worker/],
+    ['only servers, which the strategy does not use', 'name: a\ncommand: x\nroles: {ps: {}}\n', /no role would train: add a `worker` role/],
     [
       'two chiefs',
       'name: a\ncommand: x\nroles: {b: {chief: true}, c: {chief: true}}\n',
@@ -364,7 +364,7 @@ gang: {timeout: 20m}
       PS('instances: {min: 1, max: 2}'),
       /roles\.ps\.instances: the number of parameter servers is fixed/,
     ],
-    ['only servers', 'name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {}}', /no role would train: add a role worker/],
+    ['only servers', 'name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {}}', /no role would train: add a `worker` role/],
     ['negative staleness', 'name: a\ncommand: x\nstrategy: {type: parameter-server, staleness: -1}\nroles: {b: {}}', /strategy/],
     [
       'an unknown wireSecurity',
@@ -390,7 +390,7 @@ gang: {timeout: 20m}
     [
       'an invalid name of an environment variable',
       'name: a\ncommand: x\nenv: {A-B: 1}\nroles: {b: {}}',
-      /env\.A-B: `A-B` is not a valid name of an environment variable/,
+      /env\.A-B: `A-B` is not a valid environment variable name/,
     ],
   ])('%s', (_, text, expected) => {
     expect(mistakes(text).join('\n')).toMatch(expected);

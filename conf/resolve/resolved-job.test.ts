@@ -111,7 +111,7 @@ test('checkedJob rejects an invalid Job that a program has changed, listing its 
     expect.objectContaining({
       code: 'JOB_INVALID',
       message:
-        'The job violates rules of job.yaml: roles.0.resources.other.yarn.io/gpu: is not a resource type; did you mean `gpus`?; roles.1.name: is also the name of another role: worker.',
+        'The job violates the rules of job.yaml: roles.0.resources.other.yarn.io/gpu: is not a resource type; did you mean `gpus`?; roles.1.name: is also the name of another role: worker.',
     }),
   );
 });

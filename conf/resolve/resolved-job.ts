@@ -125,7 +125,7 @@ function roleProblems(job: Job): Problem[] {
         'restart',
         `must be at most ${values.MOST_RESTARTS}`,
       ],
-      [restart.policy === 'on-failure' || retryOn === null, 'retryOn', 'contradicts restart.policy never'],
+      [restart.policy === 'on-failure' || retryOn === null, 'retryOn', 'contradicts `restart.policy: never`'],
       [!chief || tracking === 'tracked', 'chief', 'the chief must be tracked'],
       [!ranked || tracking === 'tracked', 'ranked', 'only tracked roles take part in all-reduce'],
       [!(ranked && serves), 'ranked', 'a parameter server has no rank'],
@@ -134,7 +134,7 @@ function roleProblems(job: Job): Problem[] {
         'servesParameters',
         `only role ${SERVING_ROLE} serves parameters, and only with strategy parameter-server`,
       ],
-      [!serves || tracking === 'untracked', 'tracking', 'a parameter server is untracked'],
+      [!serves || tracking === 'untracked', 'tracking', 'a parameter server must be untracked'],
     ];
     return rules.flatMap(([holds, key, message]) => (holds ? [] : [{ path: ['roles', index, key], message }]));
   });
@@ -150,7 +150,7 @@ function orderOfRoles({ roles, success }: Job): Problem[] {
 function problemsOfAll({ roles, framework, strategy, checkpoint }: Job): Problem[] {
   const rules: readonly (readonly [boolean, string])[] = [
     [roles.filter(({ instances, maxInstances }) => maxInstances > instances).length <= 1, 'only one role may grow'],
-    [roles.filter(({ chief }) => chief).length === 1, 'exactly one role is the chief'],
+    [roles.filter(({ chief }) => chief).length === 1, 'exactly one role must be the chief'],
     [roles.some(({ tracking }) => tracking === 'tracked'), 'at least one role must be tracked'],
   ];
   const unprotectedProblem =
@@ -193,7 +193,7 @@ export function checkedJob(job: Job): Job {
   if (parsed.success) {
     return parsed.data;
   }
-  throw new TonyError('JOB_INVALID', `The job violates rules of job.yaml: ${describeMistakes(parsed.error, 'the job')}.`, {
+  throw new TonyError('JOB_INVALID', `The job violates the rules of job.yaml: ${describeMistakes(parsed.error, 'the job')}.`, {
     hint: 'Create the job with loadJob or parseJob. Other resource types belong in resources.other, under their YARN names.',
   });
 }

@@ -85,13 +85,13 @@ export function strategyProblems(file: JobFile): Problem[] {
       refuse([...serving, 'ranked'], 'a parameter server has no rank, because it serves the workers');
     }
     if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile))) {
-      refuse(['strategy'], 'no role would train: add a role worker in addition to the role ps');
+      refuse(['strategy'], 'no role would train: add a `worker` role in addition to the `ps` role');
     }
     if (file.framework !== 'tfjs' && factsOf(file.framework) === null && ps === undefined) {
-      refuse(['strategy'], 'add a role ps: tony-ts adds it only for framework tfjs');
+      refuse(['strategy'], 'add a `ps` role: tony-ts adds it only for framework tfjs');
     }
   } else if (names.length > 0 && Object.keys(withStrategyRoles(file).roles).length === 0) {
-    refuse(['roles'], 'no role would train: add a role worker in addition to the role ps');
+    refuse(['roles'], 'no role would train: add a `worker` role in addition to the `ps` role');
   }
   problems.push(...frameworkProblems(file));
   const elastic = names.filter((name) => isElastic(file.roles[name]));
@@ -167,7 +167,7 @@ function frameworkProblems(file: JobFile): Problem[] {
       problems.push({
         path: [...path, variable],
         atKey: true,
-        message: `tony-ts sets this variable for framework ${file.framework}: remove it, or write \`framework: none\` to set all of them yourself`,
+        message: `tony-ts sets this variable for framework ${file.framework}: remove it, or write \`framework: none\` to set all such variables yourself`,
       });
     }
   }
@@ -179,7 +179,7 @@ function frameworkProblems(file: JobFile): Problem[] {
  * the same folder.
  */
 export const SYNC_WITH_TFJS =
-  'programs of framework tfjs store their checkpoints with `join`: remove the key, or write `framework: none` for a program that does not use it';
+  'programs of framework tfjs store their checkpoints with `join`: remove the key, or write `framework: none` for a program that does not use `join`';
 
 function syncProblems({ framework, checkpoint: { sync } }: JobFile): Problem[] {
   return framework === 'tfjs' && sync !== undefined ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_TFJS }] : [];

@@ -12,7 +12,7 @@ export interface DockerContainer {
   readonly network: string | null;
 }
 
-const IMAGE_MESSAGE = 'expected the name of an image, such as registry.example.org/team/train:1.4';
+const IMAGE_MESSAGE = 'expected an image name, such as registry.example.org/team/train:1.4';
 const MOUNT_MESSAGE = 'expected SOURCE:DESTINATION or SOURCE:DESTINATION:MODE with absolute paths and mode ro or rw';
 
 // Commas are not allowed, because YARN separates mounts with commas.
@@ -20,7 +20,7 @@ const image = z.string({ error: IMAGE_MESSAGE }).regex(/^[\w][\w.:/@-]*$/, { err
 const mount = z
   .string({ error: MOUNT_MESSAGE })
   .regex(/^\/[^:,]*:\/[^:,]*(:(ro|rw)(\+(r?(shared|slave|private)))?)?$/, { error: MOUNT_MESSAGE });
-const network = text().regex(/^[\w][\w.-]*$/, { error: 'is not the name of a Docker network' });
+const network = text().regex(/^[\w][\w.-]*$/, { error: 'is not a valid Docker network name' });
 
 /** Schema for `docker` in job.yaml. The value is `none`, or an image with options. */
 export const dockerSchema = z

@@ -12,13 +12,13 @@ test.each([
   ['yarn.io/gpu', /did you mean `gpus`/],
   ['gpsu', /did you mean `gpus`/],
   ['instances', /write `instances` next to/],
-  ['', /not a valid name of a resource type/],
-  ['a:b', /not a valid name of a resource type/],
-  ['a+b', /not a valid name of a resource type/],
-  ['a=b', /not a valid name of a resource type/],
-  ['__proto__', /not a valid name of a resource type/],
+  ['', /not a valid resource type name/],
+  ['a:b', /not a valid resource type name/],
+  ['a+b', /not a valid resource type name/],
+  ['a=b', /not a valid resource type name/],
+  ['__proto__', /not a valid resource type name/],
   ['x'.repeat(65), /at most 64 characters/],
-  [`${'a'.repeat(63)}!`, /not a valid name of a resource type/],
+  [`${'a'.repeat(63)}!`, /not a valid resource type name/],
 ])('rejects %s as a resource type', (key, message) => {
   expect(otherResourceProblem(key)).toMatch(message);
 });

@@ -31,7 +31,7 @@ export function meantResource(key: string): string | undefined {
  */
 export function otherResourceProblem(key: string): string | undefined {
   if (RESOURCE_KEYS.includes(key)) {
-    return `is not another resource type: \`${key}\` has a separate key`;
+    return 'does not belong under `other`, because it has a separate key';
   }
   const meant = meantResource(key);
   if (meant !== undefined) {
@@ -41,7 +41,7 @@ export function otherResourceProblem(key: string): string | undefined {
     return 'is not a resource type: write `instances` next to `resources`, not within it';
   }
   if (key.length > LONGEST || !RESOURCE_TYPE.test(key)) {
-    return `is not a valid name of a resource type (letters, digits, . _ - and a namespace, such as yarn.io/fpga; at most ${LONGEST} characters)`;
+    return `is not a valid resource type name (letters, digits, . _ - and a namespace, such as yarn.io/fpga; at most ${LONGEST} characters)`;
   }
   return undefined;
 }

@@ -122,8 +122,8 @@ describe('values', () => {
       false,
       ['a', 'b'],
     ]);
-    expect(() => configuration.number('bad')).toThrow('bad is "1k", expected a whole number');
-    expect(() => from({ 'yarn.resourcemanager.webapp.address': 'h:70000' }).resourceManagers).toThrow('expected host:port');
+    expect(() => configuration.number('bad')).toThrow('bad is "1k", but must be a whole number');
+    expect(() => from({ 'yarn.resourcemanager.webapp.address': 'h:70000' }).resourceManagers).toThrow('must have the form host:port');
   });
 
   test("Hadoop's defaults apply to properties that no file sets", () => {

@@ -180,7 +180,7 @@ export class HadoopConfiguration {
     const value = this.get(key) ?? '';
     const number = /^-?\d+$/.test(value) ? Number(value) : Number.NaN;
     if (!Number.isSafeInteger(number)) {
-      throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${value}", expected a whole number.`);
+      throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${value}", but must be a whole number.`);
     }
     return number;
   }

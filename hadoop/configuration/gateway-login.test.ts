@@ -50,8 +50,8 @@ test('without credentials, users authenticate to a gateway in the same way as to
 test.each<[string, () => Promise<unknown>, string, string]>([
   ['a file that others can read', () => chmod(file, 0o640), KNOX, 'other users can read the file (mode 640)'],
   ['a missing file', () => rm(file), KNOX, 'cannot be used'],
-  ['a file without a password', () => writeFile(file, 'secret'), KNOX, 'one line USER:PASSWORD'],
-  ['a file with two lines', () => writeFile(file, 'a:secret\nb'), KNOX, 'one line USER:PASSWORD'],
+  ['a file without a password', () => writeFile(file, 'secret'), KNOX, 'one line of the form USER:PASSWORD'],
+  ['a file with two lines', () => writeFile(file, 'a:secret\nb'), KNOX, 'one line of the form USER:PASSWORD'],
   ['a large file', () => writeFile(file, `a:${'x'.repeat(5000)}`), KNOX, 'too large'],
   ['a gateway without HTTPS', async () => {}, 'http://knox:14000', 'does not use HTTPS'],
 ])('%s is refused, and the error does not quote it', async (_what, change, gateway, message) => {

@@ -120,5 +120,7 @@ async function readCredentials(file: string, gateway: string): Promise<Secret> {
     }
     return fail(fileErrorOf(error));
   }
-  return /^[^:\n]+:[^\n]+$/.test(text) ? new Secret(Buffer.from(text)) : fail('the file does not consist of one line USER:PASSWORD');
+  return /^[^:\n]+:[^\n]+$/.test(text)
+    ? new Secret(Buffer.from(text))
+    : fail('the file does not consist of one line of the form USER:PASSWORD');
 }

@@ -72,7 +72,7 @@ export function parseWithIncludes(text: string, file: string): (XmlProperty | Xm
       roots += 1;
     }
     if (depth === 0 && name !== 'configuration') {
-      fail(`the root element is <${name}>, expected <configuration>`);
+      fail(`the root element is <${name}> instead of <configuration>`);
     }
     if (roots > 1) {
       fail(`a second root element <${name}>`);

@@ -151,7 +151,7 @@ function linkOf({ target }: Mounted, uri: string): HdfsLocation {
   const link = locationOf(target ?? '');
   if (link === null || (link.scheme !== 'viewfs' && parseFileSystem(`${link.scheme}://${link.authority}`) === null)) {
     throw new TonyError('STORAGE_REFUSED', `${uri} leads to ${target}, which is not on a file system that tony-ts supports.`, {
-      hint: 'Links of mount tables can lead to hdfs://, webhdfs://, swebhdfs:// and viewfs:// URIs with an authority.',
+      hint: 'The links in a mount table can lead to hdfs://, webhdfs://, swebhdfs:// and viewfs:// URIs with an authority.',
     });
   }
   return link;

@@ -9,7 +9,7 @@ export function hostAndPort(address: string, defaultPort: number, key: string): 
   const match = /^(\[[0-9a-fA-F:]+\]|[^:/\s[\]]+)(?::(\d{1,5}))?$/.exec(address);
   const port = match?.[2] === undefined ? defaultPort : Number(match[2]);
   if (match?.[1] === undefined || port < 1 || port > 65_535) {
-    throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${address}", expected host:port.`);
+    throw new TonyError('HADOOP_CONF_INVALID', `${key} is "${address}", but must have the form host:port.`);
   }
   return { host: match[1], port };
 }

@@ -82,7 +82,7 @@ test.each([
   [{ 'link./../b': 'hdfs://nn/' }, 'does not name an absolute path'],
   [{ 'link./': 'hdfs://nn/' }, 'use linkMergeSlash instead'],
   [{ linkMergeSlash: 'hdfs://nn/', 'link./a': 'hdfs://nn/' }, 'excludes all other links'],
-  [{ 'linkMerge./a': 'hdfs://nn/,hdfs://mm/' }, 'a link of the kind linkMerge'],
+  [{ 'linkMerge./a': 'hdfs://nn/,hdfs://mm/' }, 'a linkMerge link'],
 ])('the table %j is invalid', (properties, message) => {
   expect(() => table(properties)).toThrow(message);
 });

@@ -59,7 +59,7 @@ export function mountTable(name: string, properties: ReadonlyMap<string, string>
     } else if (kind === 'linkNfly') {
       nfly.add((rest ?? '').replace(/^[^/]*/, '').replace(/\/+$/, ''));
     } else if (kind !== undefined) {
-      invalid(key, `is a link of the kind ${kind}, which tony-ts does not support: use link, linkFallback or linkMergeSlash`);
+      invalid(key, `is a ${kind} link, which tony-ts does not support: use link, linkFallback or linkMergeSlash`);
     } else if (key === 'linkFallback') {
       fallback = value;
     }
@@ -67,7 +67,7 @@ export function mountTable(name: string, properties: ReadonlyMap<string, string>
   const mergedSlash = properties.get('linkMergeSlash');
   if (mergedSlash !== undefined) {
     if (links.size > 0 || nfly.size > 0 || fallback !== null) {
-      invalid('linkMergeSlash', 'excludes all other links of the mount table');
+      invalid('linkMergeSlash', 'excludes all other links in the mount table');
     }
     links.set('', mergedSlash);
   }
@@ -92,7 +92,7 @@ export function resolveMount(table: MountTable, path: string): Mounted | null {
   const mount = points.filter((point) => point === own || isBelow(own, point)).sort((a, b) => b.length - a.length)[0];
   if (mount !== undefined && table.nfly.has(mount)) {
     throw new TonyError('STORAGE_REFUSED', `viewfs://${table.name}${path} is below an nfly link, which tony-ts does not support.`, {
-      hint: 'Use the URI of one of the file systems to which the link replicates.',
+      hint: 'Use the URI of a file system to which the link replicates.',
     });
   }
   const isFixed = mount === own || names.length > 0;

@@ -76,6 +76,9 @@ test('if two ResourceManagers share a host, only the one that proves its identit
 
 test('a web server on another host receives no request', async () => {
   const elsewhere = find('right', (address) => ({ 'yarn.resourcemanager.webapp.address': address.replace('127.0.0.1', 'localhost') }));
-  await expect(elsewhere).rejects.toMatchObject({ code: 'RM_UNREACHABLE', message: expect.stringContaining('names no web server') });
+  await expect(elsewhere).rejects.toMatchObject({
+    code: 'RM_UNREACHABLE',
+    message: expect.stringContaining('does not name a ResourceManager web server'),
+  });
   expect(asked).toBe(0);
 });

@@ -65,7 +65,7 @@ function webServerOf(index: number, host: string, { resourceManagers }: HadoopCo
     address !== undefined && new URL(address).hostname.toLowerCase() === host.toLowerCase();
   const found = onHost(resourceManagers[index]) ? resourceManagers[index] : resourceManagers.find(onHost);
   if (found === undefined) {
-    throw new Error("the job's configuration names no web server of a ResourceManager on this host");
+    throw new Error("the job's configuration does not name a ResourceManager web server on this host");
   }
   return found;
 }

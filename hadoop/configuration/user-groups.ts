@@ -14,9 +14,13 @@ export async function groupsOfUser(configuration: HadoopConfiguration, caller: s
   const fileSystem = homeFileSystem(configuration);
   const endpoints = fileSystem === null ? [] : nameNodeEndpointsOf(configuration, fileSystem);
   if (fileSystem === null || endpoints.length === 0) {
-    throw new TonyError('HDFS_UNREACHABLE', `The groups of ${user} are unknown: the configuration names no RPC address of a NameNode.`, {
-      hint: 'Set dfs.namenode.rpc-address and dfs.namenode.http-address of the NameNode in hdfs-site.xml.',
-    });
+    throw new TonyError(
+      'HDFS_UNREACHABLE',
+      `The groups of ${user} are unknown: the configuration does not specify any NameNode RPC address.`,
+      {
+        hint: 'Set dfs.namenode.rpc-address and dfs.namenode.http-address of the NameNode in hdfs-site.xml.',
+      },
+    );
   }
   const { groups } = await simpleCall<{ readonly groups: string[] }>({
     endpoints,

@@ -72,7 +72,7 @@ function unseal({ fields }: JavaObject, password: string): string {
   const count = parameters.der(0x02);
   const iterations = count.length <= 6 ? Number(`0x${count.toString('hex')}`) : Number.POSITIVE_INFINITY;
   if (salt.length !== SALT_BYTES || !(iterations >= 1 && iterations <= MAXIMUM_ITERATIONS)) {
-    throw new RangeError('the encryption parameters of a credential are out of range');
+    throw new RangeError('the encryption parameters for a credential are out of range');
   }
   const derived = deriveKey(salt, password, iterations);
   const decipher = createDecipheriv('des-ede3-cbc', derived.subarray(0, 24), derived.subarray(24));

@@ -75,7 +75,7 @@ export function storageError(remote: RemoteException, what: string): TonyError {
   }
   if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
     return new TonyError('STORAGE_FULL', `${what}: no DataNode accepted the data: ${text}`, {
-      hint: 'Check the free space and the health of the DataNodes.',
+      hint: 'Check that the DataNodes are healthy and have free space.',
     });
   }
   return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${text}`);

@@ -362,7 +362,7 @@ async function damaged<T>(path: string, action: () => Promise<T>): Promise<T> {
       throw error;
     }
     throw new TonyError('LOGS_UNAVAILABLE', `${path} cannot be read as an aggregated log: ${messageOf(error)}`, {
-      hint: 'Read it with `yarn logs -applicationId ...` on a node of the cluster.',
+      hint: 'Read it with `yarn logs -applicationId ...` on a cluster node.',
       cause: error,
     });
   }

@@ -14,7 +14,7 @@ const UNSUPPORTED_OPTION = 2;
 /** curl's exit codes for an unknown host, a refused connection, a broken connection and a timeout. */
 const CONNECTION_FAILURES: ReadonlySet<number> = new Set([6, 7, 28, 52, 56]);
 
-const CERTIFICATE_TIME_HINT = 'Check the clock of this machine. If the clock is correct, ask the cluster admin to renew the certificate.';
+const CERTIFICATE_TIME_HINT = "Check this machine's clock. If the clock is correct, ask the cluster admin to renew the certificate.";
 /** curl's exit codes for a failed TLS handshake and for an untrusted certificate. */
 const TLS_FAILURES: ReadonlySet<number> = new Set([35, 60]);
 

@@ -117,7 +117,7 @@ test('a certificate for other hosts and an expired one are rejected', async () =
     'is not valid for this host name, but for rm.example.com, 10.0.0.1.',
   );
   expect(await ask(`https://localhost:${await serve('expired')}`, TRUST)).toContain(
-    'or its certificate authority has expired. Check the clock',
+    "or its certificate authority has expired. Check this machine's clock",
   );
 });
 

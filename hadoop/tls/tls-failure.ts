@@ -38,7 +38,7 @@ export function tlsFailure(error: unknown, server: URL): TonyError | null {
   if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
     return failed(
       `The certificate of ${host} or its certificate authority ${code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet'}.`,
-      'Check the clock of this machine. If the clock is correct, ask the cluster admin to renew the certificate.',
+      "Check this machine's clock. If the clock is correct, ask the cluster admin to renew the certificate.",
     );
   }
   if (reason !== null && NOT_TLS.has(reason)) {

@@ -150,7 +150,7 @@ export class ApplicationMasterClient {
         const answer = await withTimeout(call, leftMs, () => {
           throw new TonyError(
             'RM_UNREACHABLE',
-            `The ResourceManager did not confirm the end of the application within ${Math.round(leftMs)} ms.`,
+            `The ResourceManager did not confirm within ${Math.round(leftMs)} ms that the application has ended.`,
           );
         });
         // The application is in the FINISHING state until the ResourceManager has stored the final status. The ResourceManager stores it
@@ -232,7 +232,7 @@ export class ApplicationMasterClient {
 
   async #heartbeat(progress: number): Promise<AllocateResult> {
     if (this.#address === null) {
-      throw new TonyError('INTERNAL', 'A heartbeat was sent before the registration.');
+      throw new TonyError('INTERNAL', 'A heartbeat was sent before the ApplicationMaster had registered.');
     }
     for (let objections = 1; ; objections++) {
       const taken = takeRequest(this.#ledger);

@@ -249,7 +249,7 @@ function messageOfResource(resource: Resource): object {
 function messageOfUri(text: string): object {
   const [, scheme, host = '', port, path] = /^([a-z][a-z0-9+.-]*):\/\/(\[[^\]]*\]|[^/:]*)(?::(\d+))?(\/.*)$/is.exec(text) ?? [];
   if (scheme === undefined || path === undefined) {
-    throw new TonyError('INTERNAL', `"${text}" is not the URI of a resource.`);
+    throw new TonyError('INTERNAL', `"${text}" is not a resource URI.`);
   }
   return {
     scheme,

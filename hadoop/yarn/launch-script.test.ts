@@ -126,7 +126,7 @@ test('leaves plain words unquoted', () => {
 });
 
 test('rejects names and values that no shell can represent', () => {
-  expect(() => launchEnvironment({ 'A-B': '1' })).toThrow('"A-B" cannot be the name');
+  expect(() => launchEnvironment({ 'A-B': '1' })).toThrow('"A-B" is not a valid environment variable name');
   expect(() => launchEnvironment({ A: 'x\0y' })).toThrow('NUL');
   expect(() => launchCommand(['a'], { stdout: '../x' })).toThrow('plain file name');
 });

@@ -35,7 +35,7 @@ export function literal(text: string): string {
 export function launchEnvironment(environment: Readonly<Record<string, string>>): Record<string, string> {
   const bad = Object.keys(environment).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (bad !== undefined) {
-    throw new TonyError('USAGE', `"${bad}" cannot be the name of an environment variable.`, {
+    throw new TonyError('USAGE', `"${bad}" is not a valid environment variable name.`, {
       hint: 'Use letters, digits and underscores, and do not start with a digit.',
     });
   }

@@ -40,6 +40,6 @@ export function unreachable(server: 'ResourceManager' | 'web proxy', reason: str
   return server === 'ResourceManager'
     ? new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${reason}`)
     : new TonyError('RM_UNREACHABLE', `YARN's web proxy could not be reached. The last attempt failed: ${reason}`, {
-        hint: "Check that yarn.web-proxy.address is the address of YARN's web proxy, and that the proxy runs.",
+        hint: "Check that yarn.web-proxy.address is the address of YARN's web proxy, and that the proxy is running.",
       });
 }

@@ -89,7 +89,7 @@ export function runningScene(now = Date.now()): Scene {
 
 function runningEntries(startedAt: number): HistoryEntry[] {
   return [
-    at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research, 0 containers of the previous attempt' }),
+    at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research, 0 containers from the previous attempt' }),
     ...started('worker', 0, startedAt + 1_900, 2, 1),
     ...started('worker', 1, startedAt + 2_600, 3, 1),
     at(startedAt + 8_000, 'generation-started', { generation: 1, detail: '2 ranked tasks' }),

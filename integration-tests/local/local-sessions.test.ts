@@ -77,7 +77,7 @@ describe('sessions', () => {
     const { id, env, started } = await startJob([`env.PATH=${programs}`]);
     await started();
     const terminal = terminalCommand(['shell', id, 'worker:0'], { columns: 97, rows: 31, env });
-    await terminal.sees(/The command `script` is not on the PATH of the task, so the shell runs without a terminal/);
+    await terminal.sees(/The command `script` is not on the task's PATH, so the shell runs without a terminal/);
     terminal.type('tty; echo "role $TONY_ROLE"\r');
     await terminal.sees(/^not a tty\s+role worker$/m);
     terminal.type('exit 9\r');

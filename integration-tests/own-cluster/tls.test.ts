@@ -177,7 +177,7 @@ test('commands report the cause of an HTTPS failure and the next step', async ()
   expect(withBoth.find(({ name }) => name === 'certificates')).toMatchObject({
     state: 'doubtful',
     text: expect.stringMatching(
-      /^HDFS offers HTTP and HTTPS, but this client trusts no certificate authority of the cluster, so it uses HTTP/,
+      /^HDFS offers HTTP and HTTPS, but this client trusts none of the cluster's certificate authorities, so it uses HTTP/,
     ),
   });
 });

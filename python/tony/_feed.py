@@ -49,7 +49,7 @@ def _batches(name: str, batch_size: int, producers: int) -> Iterator[List[bytes]
     task = context()
     if task.generation > 1 and task.rank == 0:
         notice(
-            f"the feed {name} continues with the unread records; it does not repeat records read before",
+            f"the feed {name} continues with the unread records; it does not replay records read before",
             about=f"feed {name}",
         )
     reader = _Reader(name, producers)

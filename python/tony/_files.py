@@ -34,7 +34,7 @@ def open_file(
     if kind not in ("r", "w", "x") or len(mode) > 2 or (is_binary and "t" in mode):
         raise ValueError(f"invalid mode: {mode!r}")
     if is_binary and (encoding is not None or errors is not None or newline is not None):
-        raise ValueError("binary mode takes no encoding, errors or newline")
+        raise ValueError("binary mode does not accept encoding, errors or newline")
     place = _places.resolve(uri)
     if kind == "r":
         source = io.BufferedReader(_Source(place), _FIRST_READ)

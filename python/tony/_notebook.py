@@ -21,7 +21,7 @@ def main(idle_seconds: int) -> None:
     if importlib.util.find_spec("jupyterlab") is None:
         print(
             f"JupyterLab is not installed for {sys.executable} on this node. "
-            "Add the package jupyterlab to the Python environment of the job.",
+            "Add the package jupyterlab to the job's Python environment.",
             file=sys.stderr,
         )
         sys.exit(NOT_INSTALLED)

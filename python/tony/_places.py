@@ -83,7 +83,7 @@ def upload(path: str, uri: str, if_absent: bool) -> None:
         question = {"uri": uri, "path": os.path.abspath(path), "ifAbsent": if_absent}
         # Do not retry with if_absent: if the first request has created the file, the retry would fail.
         if not ask("storage.write", question, LONG_TIMEOUT_S, repeat=not if_absent).answer:
-            raise error_of("ALREADY_EXISTS", f"{uri} exists already")
+            raise error_of("ALREADY_EXISTS", f"{uri} already exists")
         return
     target = local_path(uri)
     target.parent.mkdir(parents=True, exist_ok=True)

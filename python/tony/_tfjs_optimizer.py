@@ -41,7 +41,7 @@ def keras_optimizer(training: Mapping[str, Any], state: Mapping[str, Any], varia
     slots = _slots(optimizer)
     # TensorFlow.js creates the slots in the first step, so an optimizer that has not been used has none.
     if values and [slot.shape for slot in slots] != [each.shape for each in values]:
-        raise TonyError("MODEL_UNREADABLE", "the state of the optimizer does not match the trainable weights")
+        raise TonyError("MODEL_UNREADABLE", "the optimizer state does not match the trainable weights")
     # In Keras, the momentum is scaled by the learning rate and has the opposite sign.
     scale = -rate if kind == "Momentum" else 1.0
     for slot, value in zip(slots, values):
@@ -99,5 +99,5 @@ def _loss_names(loss: Any) -> Any:
         return {name: _loss_names(each) for name, each in loss.items()}
     found = keras.losses.get(loss)
     if hasattr(found, "get_config") and found.get_config().get("from_logits"):
-        raise TonyError("MODEL_NOT_EXPORTABLE", "the losses of TensorFlow.js expect probabilities instead of logits")
+        raise TonyError("MODEL_NOT_EXPORTABLE", "the loss functions of TensorFlow.js expect probabilities instead of logits")
     return getattr(found, "name", None) or found.__name__

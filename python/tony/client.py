@@ -228,7 +228,7 @@ class Client:
             if event.get("type") == "result":
                 result = Result(event["state"], event["diagnostics"], event["step"], event["metrics"])
         if result is None:
-            raise TonyError("COMMAND_FAILED", f"tony-ts attach printed no result of {id}")
+            raise TonyError("COMMAND_FAILED", f"tony-ts attach printed no result for {id}")
         return result
 
     def kill(self, id: str) -> Killed:

@@ -53,7 +53,7 @@ class TonyFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         uri = self._strip_protocol(path)
         if not exist_ok and _places.stat(uri) is not None:
-            raise error_of("ALREADY_EXISTS", f"{uri} exists already")
+            raise error_of("ALREADY_EXISTS", f"{uri} already exists")
         _places.make_folder(uri)
 
     def rm_file(self, path: str) -> None:
@@ -81,7 +81,7 @@ class TonyFileSystem(AbstractFileSystem):  # type: ignore[misc]
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
         self.info(source)
         if not _places.rename(source, target):
-            raise error_of("ALREADY_EXISTS", f"{target} exists already")
+            raise error_of("ALREADY_EXISTS", f"{target} already exists")
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         if self.isdir(path1):

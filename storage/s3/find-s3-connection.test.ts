@@ -97,7 +97,7 @@ describe('the access key', () => {
   });
 
   test.each([
-    ['nothing', {}, {}, /environment, Hadoop's properties or the profile default/, /AWS_ACCESS_KEY_ID/],
+    ['nothing', {}, {}, /environment, Hadoop's properties or the default profile/, /AWS_ACCESS_KEY_ID/],
     ['an incomplete profile', { AWS_PROFILE: 'broken' }, {}, /the profile broken/, /AWS_PROFILE/],
     ['a provider class', noFiles, { 'fs.s3a.aws.credentials.provider': 'a.b.Instance' }, /a\.b\.Instance/, /AWS_SESSION_TOKEN/],
   ])('a missing access key is reported with %s', async (_, environment, properties, message, hint) => {

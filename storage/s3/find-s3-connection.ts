@@ -172,6 +172,6 @@ function missingKeys(environment: Environment, properties: Properties | null): T
     });
   }
   const profile = given(environment.AWS_PROFILE);
-  const where = profile === undefined ? "the environment, Hadoop's properties or the profile default" : `the profile ${profile}`;
+  const where = profile === undefined ? "the environment, Hadoop's properties or the default profile" : `the profile ${profile}`;
   return new TonyError('S3_CREDENTIALS_MISSING', `No access key for s3:// URIs was found in ${where}.`);
 }

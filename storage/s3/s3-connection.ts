@@ -36,7 +36,7 @@ export function encodeJobConnections({ buckets, others }: JobConnections): strin
 export function decodeJobConnections(encoded: string): FindS3Connection {
   const fields: unknown = JSON.parse(encoded);
   if (!isRecord(fields) || !isRecord(fields.buckets)) {
-    throw new TonyError('CREDENTIALS_INVALID', 'The connections to the object store are not a JSON object with the field "buckets".');
+    throw new TonyError('CREDENTIALS_INVALID', 'The list of connections to object stores is not a JSON object with the field "buckets".');
   }
   const { buckets, others } = fields;
   return async (bucket) => {

@@ -114,7 +114,7 @@ export class RendezvousRelay {
       return false;
     });
     if (!isOwn) {
-      this.#options.log.warn({ port: socket.remotePort }, 'closed a connection to the rendezvous relay from a process of another user');
+      this.#options.log.warn({ port: socket.remotePort }, "closed a connection from another user's process to the rendezvous relay");
       socket.destroy();
     }
     return isOwn;

@@ -110,7 +110,7 @@ test('an archive without an interpreter that runs on this node is refused', asyn
   await mkdir(path.join(shipped, 'only', 'bin'), { recursive: true });
   await symlink('/nowhere/python3', path.join(shipped, 'only', 'bin', 'python3'));
   expect(await activateEnvironment(container, process.env)).toMatch(
-    /^The interpreter bin\/python3 of python\.archive is a link to \/nowhere\/python3\. It does not exist on this node\./,
+    /^The interpreter bin\/python3 in python\.archive is a link to \/nowhere\/python3\. It does not exist on this node\./,
   );
   await rm(path.join(shipped, 'only', 'bin', 'python3'));
   await symlink('/bin/sh', path.join(shipped, 'only', 'bin', 'python3'));

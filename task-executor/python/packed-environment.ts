@@ -21,7 +21,7 @@ const VERSION = 'import sys; print("%d.%d" % sys.version_info[:2])';
 export async function preparePackedEnvironment(container: string, shipped: string): Promise<{ readonly folder: string } | string> {
   const root = await findRoot(shipped);
   if (root === null) {
-    return 'The archive of python.archive contains no bin/python. Pack a whole environment with conda-pack or venv-pack.';
+    return 'The archive that python.archive specifies contains no bin/python. Pack a whole environment with conda-pack or venv-pack.';
   }
   const broken = await whyBroken(root);
   if (broken !== null) {
@@ -56,7 +56,7 @@ async function whyBroken(root: string): Promise<string | null> {
   const name = (await readdir(bin)).includes('python3') ? 'python3' : 'python';
   const interpreter = path.join(bin, name);
   const target = await readlink(interpreter).catch(() => '');
-  const what = `The interpreter bin/${name} of python.archive${target === '' ? '' : ` is a link to ${target}. It`}`;
+  const what = `The interpreter bin/${name} in python.archive${target === '' ? '' : ` is a link to ${target}. It`}`;
   const hint = 'Pack an environment with its own interpreter (conda-pack), or install this Python on the nodes.';
   if ((await stat(interpreter).catch(() => null)) === null) {
     return `${what} does not exist on this node. ${hint}`;

@@ -207,7 +207,7 @@ export class CheckpointStore {
   async newest(onSkipped: (message: string) => void): Promise<StoredCheckpoint | null> {
     return await this.newestThat(async (opened) => {
       if (opened.position.diverged === true) {
-        onSkipped(`${opened.uri} is skipped: training had diverged, so its loss or a weight is NaN or infinite`);
+        onSkipped(`${opened.uri} is skipped, because training had diverged: the loss or a weight is NaN or infinite`);
         return null;
       }
       return { ...opened, tensors: await this.readTensors(opened) };

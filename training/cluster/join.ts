@@ -143,7 +143,10 @@ async function openRing(task: TaskContext | null, options: JoinOptions, report: 
   }
   const ranked = task.members.filter(({ rank }) => rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
   if (task.listener === null || ranked.length !== task.worldSize || ranked.some(({ rank }, position) => rank !== position)) {
-    throw new TonyError('TASK_FILE_INVALID', `the members are not the ${task.worldSize} ranks of generation ${task.generation}`);
+    throw new TonyError(
+      'TASK_FILE_INVALID',
+      `the task file's member list does not match the ${task.worldSize} ranks expected in generation ${task.generation}`,
+    );
   }
   return await Ring.join({
     rank: task.rank,

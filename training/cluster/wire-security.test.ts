@@ -55,13 +55,13 @@ const KINDS: Readonly<Record<string, Kind>> = {
   'all-reduce': {
     ...{ workers: 3, servers: 0, of: (wireSecurity) => ({ type: 'all-reduce', wire: 'float32', wireSecurity }) },
     changedIn: 'authenticated',
-    ...{ behind: { role: 'worker', index: 0 }, reader: 1, message: /TonyError: rank 0 sent data that was changed/ },
+    ...{ behind: { role: 'worker', index: 0 }, reader: 1, message: /TonyError: rank 0 sent data that was modified/ },
   },
   // Only one worker, because with several workers the weights depend on the order in which gradients arrive.
   'parameter-server': {
     ...{ workers: 1, servers: 2, of: (wireSecurity) => ({ type: 'parameter-server', staleness: 0, wireSecurity }) },
     changedIn: 'encrypted',
-    ...{ behind: { role: 'ps', index: 1 }, reader: 0, message: /TonyError: parameter server 1 sent data that was changed/ },
+    ...{ behind: { role: 'ps', index: 1 }, reader: 0, message: /TonyError: parameter server 1 sent data that was modified/ },
   },
 };
 

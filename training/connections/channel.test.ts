@@ -156,8 +156,8 @@ describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
     armed = true;
     sender.write(randomBytes(5000));
     expect(await Promise.all(losses)).toEqual([
-      [expect.stringMatching(/^sent data that was changed/), 'WIRE_INTEGRITY'],
-      [expect.stringMatching(/^received data that was changed/), 'WIRE_INTEGRITY'],
+      [expect.stringMatching(/^sent data that was modified/), 'WIRE_INTEGRITY'],
+      [expect.stringMatching(/^received data that was modified/), 'WIRE_INTEGRITY'],
     ]);
     expect(at.total).toBe(6);
   });

@@ -79,7 +79,7 @@ async function listen(port: number, where: { fd: number } | { host?: string; por
   const address = server.address();
   if (port !== 0 && (address === null || typeof address === 'string' || address.port !== port)) {
     server.close();
-    throw new TonyError('RING_JOIN_FAILED', `the inherited socket does not listen on the announced port ${port}`);
+    throw new TonyError('RING_JOIN_FAILED', `the inherited socket is not listening on the announced port ${port}`);
   }
   return server;
 }

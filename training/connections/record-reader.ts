@@ -124,6 +124,6 @@ export class RecordReader implements Reader {
     this.#over = true;
     this.#held.length = 0;
     const verb = detectedBy === 'peer' ? 'received' : 'sent';
-    this.#onInvalid(`${verb} data that was changed, repeated, removed or inserted on the network`, detectedBy);
+    this.#onInvalid(`${verb} data that was modified, replayed, removed or injected on the network`, detectedBy);
   }
 }

@@ -84,7 +84,7 @@ test('fit rejects any other data with an error that describes it and lists the a
     'fit received a generator instead',
   );
   await refused({ x }, 'the data has no y');
-  await refused({ x: 'file.csv', y }, 'x is the string file.csv; it must be a tensor');
+  await refused({ x: 'file.csv', y }, 'x is the string file.csv, but must be a tensor');
   await refused({ x: [[1, 2], [3]], y: [1, 2] }, 'x has an array of 1 where its first example has an array of 2');
   await refused({ x: [[1, 'a']], y: [1] }, 'x has the string a where its first example has a number');
   await refused({ x: { values: Float32Array.of(1, 2, 3), shape: [2, 2] }, y: [1, 2] }, /^x has 3 values; its shape \[2,2\] requires 4$/);

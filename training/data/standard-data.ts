@@ -92,7 +92,7 @@ export function columnOf(tf: typeof tfjs, given: ColumnLike, what: string): tfjs
     return { values: given instanceof Int32Array ? given : Float32Array.from(given as ArrayLike<number>), shape: [given.length] };
   }
   if (!Array.isArray(given)) {
-    throw new TonyError('DATA_INVALID', `${what} is ${kindOf(given)}; it must be a tensor, { values, shape }, or an array of numbers`);
+    throw new TonyError('DATA_INVALID', `${what} is ${kindOf(given)}, but must be a tensor, { values, shape } or an array of numbers`);
   }
   return fromNested(given as NestedNumbers, what);
 }

@@ -50,7 +50,7 @@ function partsOf(element: unknown): readonly [xs: unknown, ys: unknown] {
       return [element.x, element.y];
     }
   }
-  throw new TonyError('DATA_INVALID', 'the elements of the dataset do not have the form { xs, ys }', {
+  throw new TonyError('DATA_INVALID', "the dataset's elements do not have the form { xs, ys }", {
     hint: 'Map them: dataset.map(({ image, label }) => ({ xs: image, ys: label })).',
   });
 }
@@ -58,7 +58,7 @@ function partsOf(element: unknown): readonly [xs: unknown, ys: unknown] {
 function listOf(parts: unknown, names: readonly string[]): readonly unknown[] {
   const list = Array.isArray(parts) ? parts : isPart(parts) ? [parts] : valuesOf(parts, names);
   if (list.length === 0 || !list.every(isPart)) {
-    throw new TonyError('DATA_INVALID', 'the elements of the dataset are not batches of numbers', {
+    throw new TonyError('DATA_INVALID', "the dataset's elements are not batches of numbers", {
       hint: 'fit accepts batches of columns or tensors. Map strings and bytes to numbers first.',
     });
   }

@@ -118,7 +118,7 @@ test('an evaluator rejects invalid options', async () => {
   const dir = await folder();
   const attempt = (options: EvaluateOptions) => evaluatorOf(dir, classifier(tf.train.sgd(0.1)), examples(4), options);
   expect(() => attempt({ metric: 'accuracy' })).toThrow('the model has no metric accuracy');
-  expect(() => attempt({ patience: 0 })).toThrow('patience is 0; it must be a whole number of at least 1');
+  expect(() => attempt({ patience: 0 })).toThrow('patience is 0, but must be a whole number of at least 1');
   const bare = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [4] })] });
   expect(() => evaluatorOf(dir, bare, examples(4))).toThrow('the model is not compiled');
 });

@@ -107,7 +107,7 @@ export class Evaluator {
     this.#validation = new Validation({ tf, peers: lonePeers(0, 1), storage, onNotice }, this.#model, data, { batchSize, batches });
     if (!this.#model.metricNames.includes(metric)) {
       throw new TonyError('USAGE', `the model has no metric ${metric}`, {
-        hint: `The metrics of the model are ${this.#model.metricNames.join(', ')}.`,
+        hint: `The model's metrics are ${this.#model.metricNames.join(', ')}.`,
       });
     }
     wholeNumber('patience', patience ?? 1, 1, 'USAGE');

@@ -124,7 +124,7 @@ export class EarlyEnd {
       try {
         await this.#orders.give({ step, ...this.#order, applicationId, phase, reason: this.#reason, at: step });
       } catch (error) {
-        onNotice(`the early end of training could not be stored: ${messageOf(error)}`);
+        onNotice(`could not record that training ends early: ${messageOf(error)}`);
       }
     }
   }

@@ -48,7 +48,7 @@ export class ClassWeightTables {
 function byOutput(outputs: readonly string[], given: ClassWeight): (ClassWeights | null)[] {
   if (Array.isArray(given)) {
     if (given.length !== outputs.length) {
-      throw new TonyError('USAGE', `classWeight is for ${given.length} outputs; the model has ${outputs.length}`);
+      throw new TonyError('USAGE', `classWeight is a list for ${given.length} outputs, but the model has ${outputs.length}`);
     }
     return [...(given as readonly ClassWeights[])];
   }
@@ -64,7 +64,7 @@ function byOutput(outputs: readonly string[], given: ClassWeight): (ClassWeights
   }
   const unknown = Object.keys(named).filter((name) => !outputs.includes(name));
   if (unknown.length > 0) {
-    throw new TonyError('USAGE', `classWeight is for ${unknown.join(', ')}; the model's outputs are ${outputs.join(', ')}`);
+    throw new TonyError('USAGE', `classWeight names ${unknown.join(', ')}, but the model's outputs are ${outputs.join(', ')}`);
   }
   return outputs.map((name) => (named[name] as ClassWeights | undefined) ?? null);
 }
@@ -76,7 +76,10 @@ function tableOf(weights: ClassWeights, model: tfjs.LayersModel, output: number)
   return Array.from({ length: classes }, (_, index) => {
     const weight = weights[index];
     if (typeof weight !== 'number' || !Number.isFinite(weight) || weight < 0) {
-      throw new TonyError('DATA_INVALID', `classWeight has ${weight} for class ${index}; each of the ${classes} classes requires a number`);
+      throw new TonyError(
+        'DATA_INVALID',
+        `classWeight has ${weight} for class ${index}, but each of the ${classes} classes requires a number`,
+      );
     }
     return weight;
   });

@@ -232,7 +232,7 @@ describe('options of fit', () => {
   test('options with invalid values are rejected, with an error that names them', async () => {
     const held = examples(4);
     await expect(attempt({ validationData: held, validationSplit: 0.2 })).rejects.toThrow(/cannot be combined/);
-    await expect(attempt({ validationSplit: 1.5 })).rejects.toThrow(/validationSplit is 1.5; it must be above 0 and below 1/);
+    await expect(attempt({ validationSplit: 1.5 })).rejects.toThrow(/validationSplit is 1.5, but must be above 0 and below 1/);
     await expect(attempt({ validationSplit: 0.99 })).rejects.toThrow(/leaves no examples/);
     await expect(attempt({ validationSteps: 2, validationData: held })).rejects.toThrow(/validationSteps applies only to datasets/);
     await expect(attempt({ validationData: { ...held, y: tf.zeros([3, 3]) } })).rejects.toThrow(/different numbers of examples: 4, 3/);
@@ -240,8 +240,8 @@ describe('options of fit', () => {
     await expect(attempt({ initialEpoch: -1 })).rejects.toThrow(/initialEpoch is -1/);
     await expect(attempt({ clipNorm: -1 })).rejects.toThrow(/clipNorm is -1/);
     await expect(attempt({ learningRate: () => Number.NaN })).rejects.toThrow(/learningRate returned NaN for step 0/);
-    await expect(attempt({ classWeight: { 0: 1, 1: 1 } })).rejects.toThrow(/has undefined for class 2; each of the 3 classes/);
-    await expect(attempt({ classWeight: { output: { 0: 1 } } })).rejects.toThrow(/classWeight is for output; the model's outputs are/);
+    await expect(attempt({ classWeight: { 0: 1, 1: 1 } })).rejects.toThrow(/has undefined for class 2, but each of the 3 classes/);
+    await expect(attempt({ classWeight: { output: { 0: 1 } } })).rejects.toThrow(/classWeight names output, but the model's outputs are/);
     await expect(attempt({ sampleWeight: tf.ones([3]) })).rejects.toThrow(/different numbers of examples: 8, 3/);
     const rows = fromArray([{ xs: new Float32Array(4), ys: new Float32Array(3) }]);
     const onSet = (options: FitOptions) => fitTogether([classifier(tf.train.sgd(0.1))], rows, options);
@@ -256,7 +256,7 @@ describe('options of fit', () => {
     await expect(unknown({ yieldEvery: 'never' })).rejects.toThrow('fit has no option yieldEvery; omit it');
     await expect(unknown({ tensorboard: true })).rejects.toThrow(/^fit has no option tensorboard\.$/);
     await expect(unknown({ summaries: { every: 2 } })).rejects.toThrow(/fit's summaries has no option every/);
-    await expect(unknown({ onNaN: 'ignore' })).rejects.toThrow('onNaN is "ignore"; it must be one of "stop", "continue"');
+    await expect(unknown({ onNaN: 'ignore' })).rejects.toThrow('onNaN is "ignore", but must be one of "stop", "continue"');
     await expect(unknown(tf.ones([8, 3]))).rejects.toMatchObject({ hint: expect.stringContaining('cluster.fit(model, { x, y }') });
   });
 

@@ -194,7 +194,7 @@ function oneOf<T>(name: string, value: T, choices: readonly T[]): T {
   if (!choices.includes(value)) {
     throw new TonyError(
       'USAGE',
-      `${name} is ${JSON.stringify(value)}; it must be one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`,
+      `${name} is ${JSON.stringify(value)}, but must be one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`,
     );
   }
   return value;
@@ -221,7 +221,7 @@ function planValidation(data: StandardFitData, examples: number | undefined, opt
 /** Returns the number of examples to train on. As in model.fit, the remaining examples at the end are used for validation. */
 function splitAt(data: TrainingData, fraction: number): number {
   if (!(fraction > 0 && fraction < 1)) {
-    throw new TonyError('USAGE', `validationSplit is ${fraction}; it must be above 0 and below 1`);
+    throw new TonyError('USAGE', `validationSplit is ${fraction}, but must be above 0 and below 1`);
   }
   const count = countExamples(data);
   const first = Math.floor(count * (1 - fraction));
@@ -238,7 +238,7 @@ function refuseForDatasets(options: Readonly<Record<string, unknown>>, isForData
   for (const [name, value] of Object.entries(options)) {
     if (isForDataset && value !== undefined) {
       throw new TonyError('USAGE', `${name} does not apply to datasets`, {
-        hint: 'Put weights into the elements of the dataset: { xs, ys, sampleWeight }, and pass validationData.',
+        hint: "Put weights into the dataset's elements: { xs, ys, sampleWeight }, and pass validationData.",
       });
     }
   }

@@ -42,7 +42,7 @@ export class LearningRateSchedule {
   apply(at: Omit<ScheduleStep, 'initial'>): void {
     const rate = typeof this.#rate === 'number' ? this.#rate : this.#rate({ ...at, initial: this.#initial });
     if (typeof rate !== 'number' || !Number.isFinite(rate)) {
-      throw new TonyError('USAGE', `learningRate returned ${rate} for step ${at.step}; it must return a number`);
+      throw new TonyError('USAGE', `learningRate returned ${rate} for step ${at.step}, but must return a number`);
     }
     if (rate !== this.#applied || rate !== learningRateOf(this.#optimizer)) {
       this.#set(rate);

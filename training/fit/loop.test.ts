@@ -305,7 +305,7 @@ describe('a loop rejects', () => {
     [{ steps: 3 }, /^the loop has nothing to train/],
     [{ steps: -1 }, /^steps is -1/],
     [{ variables: { a: 1 }, epochs: 2 }, /^epochs is the number of passes/],
-    [{ models: { 'a b': {} } }, /"a b" is not a valid name of a model/],
+    [{ models: { 'a b': {} } }, /"a b" is not a valid model name/],
     [{ optimizers: { a: {} } }, /^a is not an optimizer/],
   ])('%j', async (options, message) => {
     await expect(attempt(options)).rejects.toMatchObject({ code: 'USAGE', message: expect.stringMatching(message) });

@@ -336,7 +336,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     try {
       return JSON.parse(JSON.stringify(this.state ?? null)) as Json;
     } catch (error) {
-      throw new TonyError('USAGE', 'the state of the loop cannot be stored as JSON', {
+      throw new TonyError('USAGE', "the loop's state cannot be stored as JSON", {
         hint: 'Keep only numbers, strings, arrays and plain objects in loop.state.',
         cause: error,
       });

@@ -78,7 +78,7 @@ function inputTensors(tf: typeof tfjs, model: InferenceModel, given: tfjs.Tensor
     return given.map(fitting);
   }
   if (typeof given !== 'object' || given === null) {
-    throw new TonyError('DATA_INVALID', 'the elements of the dataset are not valid inputs of a model');
+    throw new TonyError('DATA_INVALID', "the dataset's elements are not valid inputs of a model");
   }
   const named = given as Readonly<Record<string, tfjs.Tensor>>;
   const names = Object.keys(named);

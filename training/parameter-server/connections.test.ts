@@ -217,7 +217,7 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     proxy.armed = true;
     await expect(group.get(0, 'current')).rejects.toMatchObject({
       code: 'WIRE_INTEGRITY',
-      message: expect.stringMatching(/^parameter server 0 sent data that was changed/),
+      message: expect.stringMatching(/^parameter server 0 sent data that was modified/),
     });
   });
 
@@ -229,10 +229,10 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     proxy.armed = true;
     await expect(group.put(0, 'current', tensors)).rejects.toMatchObject({
       code: 'WIRE_INTEGRITY',
-      message: expect.stringMatching(/^parameter server 0 received data that was changed/),
+      message: expect.stringMatching(/^parameter server 0 received data that was modified/),
     });
     const printed = () => stderr.mock.calls.map(([text]) => String(text)).join('');
-    await expect.poll(printed).toMatch(/WIRE_INTEGRITY: rank 0 sent data that was changed/);
+    await expect.poll(printed).toMatch(/WIRE_INTEGRITY: rank 0 sent data that was modified/);
     const again = await open(worker(0));
     expect(await again.get(0, 'last')).toHaveLength(1);
     const missing = again.get(0, 'current').then(

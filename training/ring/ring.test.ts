@@ -484,8 +484,8 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
       }),
     );
     // Rank 1 reads from rank 0, whose data changes.
-    expect(errors[1]).toMatchObject({ code: 'WIRE_INTEGRITY', message: expect.stringMatching(/^rank 0 sent data that was changed/) });
-    expect(errors[0]).toMatchObject({ code: 'WIRE_INTEGRITY', message: expect.stringMatching(/^rank 1 received data that was changed/) });
+    expect(errors[1]).toMatchObject({ code: 'WIRE_INTEGRITY', message: expect.stringMatching(/^rank 0 sent data that was modified/) });
+    expect(errors[0]).toMatchObject({ code: 'WIRE_INTEGRITY', message: expect.stringMatching(/^rank 1 received data that was modified/) });
     await expect(rings[1]?.barrier()).rejects.toMatchObject({ code: 'WIRE_INTEGRITY' });
     expect(lost).toEqual([]);
   });

@@ -65,7 +65,7 @@ export class SyncRing {
         await ring.barrier();
       }
       throw failureOf(
-        joined?.type === 'failed' ? joined : { code: 'RING_JOIN_FAILED', message: 'the worker thread of the ring has ended unexpectedly' },
+        joined?.type === 'failed' ? joined : { code: 'RING_JOIN_FAILED', message: "the ring's worker thread has ended unexpectedly" },
       );
     }
     const syncRing = new SyncRing(ring, worker, start);
@@ -100,7 +100,7 @@ export class SyncRing {
         Atomics.compareExchange(this.#control, CONTROL.state, STATE.lost, STATE.asked);
         continue;
       }
-      throw state === STATE.failed ? this.#failure() : new TonyError('PEER_LOST', 'the worker thread of the ring has ended unexpectedly');
+      throw state === STATE.failed ? this.#failure() : new TonyError('PEER_LOST', "the ring's worker thread has ended unexpectedly");
     }
   }
 

@@ -24,6 +24,6 @@ export function checkCustomStepOptions(name: string, options: CustomStepOptions)
   checkOptions(name, options, STEP_OPTIONS);
   const { examples } = options;
   if (examples !== undefined && !(Number.isFinite(examples) && examples >= 0)) {
-    throw new TonyError('USAGE', `examples is ${examples}; it must be 0 or a positive number`);
+    throw new TonyError('USAGE', `examples is ${examples}, but must be 0 or a positive number`);
   }
 }

@@ -153,7 +153,7 @@ function namedOf<T extends object>(kind: string, given: OneOrNamed<T> | undefine
   return new Map(
     Object.entries(given as Readonly<Record<string, T>>).map(([name, each]) => {
       if (!NAME.test(name)) {
-        throw new TonyError('USAGE', `${JSON.stringify(name)} is not a valid name of ${kind === 'optimizer' ? 'an' : 'a'} ${kind}`, {
+        throw new TonyError('USAGE', `${JSON.stringify(name)} is not a valid ${kind} name`, {
           hint: 'Use up to 64 letters, digits, dots, dashes and underscores; begin with a letter or digit.',
         });
       }

@@ -26,7 +26,7 @@ export function checkStepOptions(options: StepOptions): StepOptions {
   const { clipNorm, clipValue, verifyEverySteps = 0 } = options;
   for (const [name, value] of Object.entries({ clipNorm, clipValue })) {
     if (value !== undefined && !(value > 0 && Number.isFinite(value))) {
-      throw new TonyError('USAGE', `${name} is ${value}; it must be a number above 0`);
+      throw new TonyError('USAGE', `${name} is ${value}, but must be a number above 0`);
     }
   }
   if (clipNorm !== undefined && clipValue !== undefined) {

@@ -282,14 +282,14 @@ describe('a writer', () => {
   test('a writer rejects values that cannot be displayed', () => {
     const writer = open();
     const wrong: [(summaries: Summaries) => void, RegExp][] = [
-      [(summaries) => summaries.scalar('', 1, 1), /a tag is empty/],
-      [(summaries) => summaries.scalar('a', 1, -1), /a step is -1/],
-      [(summaries) => summaries.scalar('a', 1, 0.5), /a step is 0.5/],
+      [(summaries) => summaries.scalar('', 1, 1), /invalid tag empty/],
+      [(summaries) => summaries.scalar('a', 1, -1), /invalid step -1/],
+      [(summaries) => summaries.scalar('a', 1, 0.5), /invalid step 0.5/],
       [(summaries) => summaries.scalar('a', '1' as unknown as number, 1), /the scalar a is 1, not a number/],
       [(summaries) => summaries.scalars({ a: 1, b: undefined as unknown as number }, 1), /the scalar b is undefined/],
       [(summaries) => summaries.histogram('h', 'abc' as unknown as number[], 1), /not a tensor or an array of numbers/],
       [(summaries) => summaries.histogram('h', ['1'] as unknown as number[], 1), /an array, not a tensor or an array of numbers/],
-      [(summaries) => summaries.histogram('h', [1], 1, { buckets: 0 }), /0 buckets; it must/],
+      [(summaries) => summaries.histogram('h', [1], 1, { buckets: 0 }), /0 buckets, but must/],
       [(summaries) => summaries.histogram('h', tf.tensor(['a']), 1), /holds string, not numbers/],
       [(summaries) => summaries.image('i', tf.zeros([3]), 1), /has the shape \[3\]/],
       [(summaries) => summaries.image('i', tf.zeros([2, 2, 5]), 1), /has the shape \[2, 2, 5\]/],
@@ -299,7 +299,7 @@ describe('a writer', () => {
       [(summaries) => summaries.text('another', 1 as unknown as string, 1), /the text another is 1, not a string/],
       [(summaries) => summaries.hparams({ rate: Number.NaN }), /the hyperparameter rate is NaN/],
       [(summaries) => summaries.hparams({ layers: [1] as unknown as string }), /the hyperparameter layers is an array/],
-      [(summaries) => summaries.resumeFrom(Number.NaN), /a step is NaN/],
+      [(summaries) => summaries.resumeFrom(Number.NaN), /invalid step NaN/],
     ];
     for (const [call, message] of wrong) {
       expect(() => call(writer)).toThrow(message);

@@ -141,7 +141,10 @@ export class SummaryWriter implements Summaries {
     checkStep(step);
     const buckets = options.buckets ?? DEFAULT_BUCKETS;
     if (!Number.isInteger(buckets) || buckets < 1 || buckets > MOST_BUCKETS) {
-      throw new TonyError('SUMMARY_INVALID', `the histogram ${tag} has ${buckets} buckets; it must have 1 to ${MOST_BUCKETS}`);
+      throw new TonyError(
+        'SUMMARY_INVALID',
+        `the histogram ${tag} has ${buckets} buckets, but must have a whole number from 1 to ${MOST_BUCKETS}`,
+      );
     }
     const histogram = histogramOf(numbersOf(tag, numbers), buckets);
     if (histogram.notFinite > 0) {
@@ -180,7 +183,7 @@ export class SummaryWriter implements Summaries {
       if (!known) {
         throw new TonyError(
           'SUMMARY_INVALID',
-          `the hyperparameter ${name} is ${describe(value)}; it must be a finite number, a string, true or false`,
+          `the hyperparameter ${name} is ${describe(value)}, but must be a finite number, a string, true or false`,
         );
       }
     }
@@ -305,13 +308,13 @@ export class SummaryWriter implements Summaries {
 
 function checkTag(tag: string): void {
   if (typeof tag !== 'string' || tag === '') {
-    throw new TonyError('SUMMARY_INVALID', `a tag is ${describe(tag)}; it must be a non-empty string`);
+    throw new TonyError('SUMMARY_INVALID', `invalid tag ${describe(tag)}: a tag must be a non-empty string`);
   }
 }
 
 function checkStep(step: number): void {
   if (!Number.isSafeInteger(step) || step < 0) {
-    throw new TonyError('SUMMARY_INVALID', `a step is ${describe(step)}; it must be a whole number of at least 0`);
+    throw new TonyError('SUMMARY_INVALID', `invalid step ${describe(step)}: a step must be a non-negative integer`);
   }
 }
 

@@ -74,7 +74,7 @@ async function outputOf(node: string, command: readonly string[], env: NodeJS.Pr
     once(child, 'close'),
   ]);
   if (code !== 0) {
-    throw new Error(`the process of a rank exited with code ${code}: ${stderr}`);
+    throw new Error(`a rank's process exited with code ${code}: ${stderr}`);
   }
   return stdout;
 }

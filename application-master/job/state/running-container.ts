@@ -22,5 +22,5 @@ export function runningContainer(tasks: readonly Task[] | null, role: string, in
   }
   return task.state === 'running' && task.container !== null
     ? { containerId: task.container.id }
-    : { missing: 'program', why: `The program of ${role}:${index} is not running. State of the task: ${task.state}.` };
+    : { missing: 'program', why: `The program of ${role}:${index} is not running. The task's state is ${task.state}.` };
 }

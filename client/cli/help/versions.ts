@@ -110,7 +110,7 @@ async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> 
       }
       return [
         { part: 'Hadoop', version: resourceManagerVersion, detail: cluster.configuration.resourceManagers.join(', ') },
-        { part: 'Java', version: java, detail: java === null ? 'the ResourceManager does not report it' : 'of the ResourceManager' },
+        { part: 'Java', version: java, detail: java === null ? 'the ResourceManager does not report it' : 'used by the ResourceManager' },
       ];
     });
   } catch (error) {

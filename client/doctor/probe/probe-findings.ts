@@ -102,7 +102,7 @@ function portsVerdict(nodes: readonly NodeFacts[]): Verdict | null {
   const more = blocked.length > MOST_NAMED ? `; and ${blocked.length - MOST_NAMED} more pairs` : '';
   return bad(
     `${pairs.join('; ')}${more}`,
-    `Open the ports ${first.ports || 'of net.ipv4.ip_local_port_range'} between the nodes: the tasks of a job listen on free ports in this range.`,
+    `Open the ports ${first.ports || 'of net.ipv4.ip_local_port_range'} between the nodes: a job's tasks listen on free ports in this range.`,
   );
 }
 
@@ -150,7 +150,7 @@ function sharedMemoryVerdict(nodes: readonly NodeFacts[]): Verdict | null {
     ? null
     : doubtful(
         `/dev/shm has less than 64 MiB on ${named(small)}`,
-        'Enlarge it: data loaders of PyTorch and the collective operations of NCCL exchange data there.',
+        'Enlarge it: PyTorch data loaders and NCCL collective operations exchange data there.',
       );
 }
 

@@ -52,7 +52,7 @@ export function chooseNodes(all: readonly Node[], { only, sample }: Pick<ProbeOp
   const unknown = only.find((name) => !active.some(({ id, host }) => id === name || host === name));
   if (unknown !== undefined) {
     const known = active.map(({ id }) => id);
-    throw new TonyError('USAGE', `${unknown} is not an active node of the cluster. Active nodes: ${firstNames(known, MOST_NAMED)}.`);
+    throw new TonyError('USAGE', `${unknown} is not an active cluster node. Active nodes: ${firstNames(known, MOST_NAMED)}.`);
   }
   const named = only.length === 0 ? active : active.filter(({ id, host }) => only.includes(id) || only.includes(host));
   const count = Math.min(sample ?? named.length, named.length);
@@ -165,7 +165,7 @@ async function untilEnded(resourceManager: ResourceManager, applicationId: strin
       return;
     }
     if (state === 'FINISHED' || state === 'FAILED' || state === 'KILLED') {
-      throw new TonyError('PROBE_FAILED', `The ApplicationMaster of the probe failed: ${diagnostics.trim().slice(0, 1_500)}`);
+      throw new TonyError('PROBE_FAILED', `The probe's ApplicationMaster failed: ${diagnostics.trim().slice(0, 1_500)}`);
     }
     if (performance.now() > end) {
       throw new TonyError(

@@ -91,7 +91,7 @@ function refuseMissingNodes(draft: SchedulerDraft, { missingNodes, allowMissingN
     return;
   }
   throw new TonyError('USAGE', `Cluster nodes are missing (${named}), so the queue sizes would be too small.`, {
-    hint: 'Run the command again when the nodes are back or decommissioned, or add --allow-missing-nodes to use the current size of the cluster.',
+    hint: "Run the command again when the nodes are back or decommissioned, or add --allow-missing-nodes to use the cluster's current size.",
   });
 }
 

@@ -46,7 +46,7 @@ export interface CsvOptions extends RecordOptions {
 export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvRow> {
   const { delimiter = ',', hasHeader = true } = options;
   if (delimiter.length !== 1 || delimiter === '"') {
-    throw new TonyError('DATA_INVALID', `the delimiter is ${JSON.stringify(delimiter)}; it must be one character other than a quote`);
+    throw new TonyError('DATA_INVALID', `the delimiter is ${JSON.stringify(delimiter)}, but must be a single character other than a quote`);
   }
   const isSplittable = options.isSplittable ?? false;
   const lines: LineRecordOptions = { ...options, isSplittable, isQuoted: !isSplittable };

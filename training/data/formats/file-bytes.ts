@@ -55,7 +55,7 @@ export async function* readContents(
  */
 export async function readRange(file: DataFile, from: number, to: number, context: ReadContext): Promise<Uint8Array<ArrayBuffer>> {
   if (!(from >= 0 && from <= to && to <= file.size)) {
-    throw new TonyError('DATA_INVALID', `${file.uri} refers to its bytes ${from} to ${to}, but has ${file.size} bytes`);
+    throw new TonyError('DATA_INVALID', `${file.uri} refers to its own bytes ${from} to ${to}, but is only ${file.size} bytes long`);
   }
   const bytes = new Uint8Array(to - from);
   let at = 0;

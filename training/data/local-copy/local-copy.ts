@@ -25,7 +25,7 @@ export async function withLocalCopies(
   stores.set(key, opening);
   const blocks = await opening.catch((error: unknown) => {
     stores.delete(key);
-    onNotice(`no data is copied to this machine's disk; it is read from storage each time: ${messageOf(error)}`);
+    onNotice(`no data is copied to this machine's disk, so the data is read from storage each time: ${messageOf(error)}`);
     return null;
   });
   if (blocks === null) {

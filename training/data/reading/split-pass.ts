@@ -46,7 +46,7 @@ export class SplitPass {
   constructor(description: PassDescription) {
     const { splits } = description;
     if (!Number.isInteger(splits) || splits < 0 || splits > MAXIMUM_SPLITS) {
-      throw new TonyError('DATA_INVALID', `a dataset of ${splits} splits cannot be dispatched; the maximum is ${MAXIMUM_SPLITS}`);
+      throw new TonyError('DATA_INVALID', `a dataset with ${splits} splits cannot be dispatched, because the maximum is ${MAXIMUM_SPLITS}`);
     }
     this.description = description;
   }
@@ -94,7 +94,7 @@ export class SplitPass {
   next(reader: string, at: number): NextSplit {
     const log = this.#logs.get(reader);
     if (log === undefined || at > log.length) {
-      throw new TonyError('INTERNAL', `reader ${reader} requests split ${at} of its log, which has ${log?.length ?? 0}`);
+      throw new TonyError('INTERNAL', `reader ${reader} requests split ${at}, but its log contains only ${log?.length ?? 0}`);
     }
     const known = log[at];
     if (known !== undefined) {

@@ -64,7 +64,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     const stored = (options.state ?? null) as unknown as ReaderState | null;
     const [index, count] = stored?.share ?? [options.share?.index ?? 0, options.share?.count ?? 1];
     if (!(index >= 0 && index < count)) {
-      throw new TonyError('DATA_INVALID', `there is no share ${index} of ${count}`);
+      throw new TonyError('DATA_INVALID', `there is no share ${index}: the shares are numbered from 0 to ${count - 1}`);
     }
     this.#place = { share: [index, count], seed: stored?.seed ?? options.seed ?? 1, epoch: stored?.epoch ?? options.epoch ?? 0 };
     const all = (options.states ?? []).map((state) => (state as unknown as ReaderState | null)?.splits ?? null);

@@ -382,7 +382,7 @@ describe('batch', () => {
     [[{ a: [1] }, { a: [1, 2] }], 'field a of the dataset has the shape [1] in one element and [2] in another'],
     [[{ a: undefined }], 'field a of the dataset cannot be batched: undefined'],
     [[{ a: 1 }, { a: 1, b: 2 }], 'an element of the dataset has the fields a in one element and a,b in another'],
-    [[{ a: [[1], [2, 3]] }], 'field a of the dataset is an array whose elements are not equally long rows of numbers'],
+    [[{ a: [[1], [2, 3]] }], 'field a of the dataset is an array whose elements are not rows of numbers with the same length'],
   ])('rejects %j', async (elements, message) => {
     await expect(fromArray<unknown>(elements).batch(2).toArray({ storage })).rejects.toMatchObject({ code: 'DATA_INVALID', message });
   });
@@ -629,8 +629,8 @@ describe('invalid options', () => {
   test('invalid options are rejected', () => {
     expect(() => fromArray([1]).batch(0)).toThrow('batch size is 0');
     expect(() => fromArray([1]).shuffle(1.5)).toThrow('bufferSize is 1.5');
-    expect(() => fromArray([1]).shard(2, 2)).toThrow('no shard 2 of 2');
+    expect(() => fromArray([1]).shard(2, 2)).toThrow('no shard 2: the shards are numbered from 0 to 1');
     expect(() => csv('x', { delimiter: '::' })).toThrow('delimiter');
-    expect(() => lines('x').read({ share: { index: 3, count: 2 } })).toThrow('no share 3 of 2');
+    expect(() => lines('x').read({ share: { index: 3, count: 2 } })).toThrow('no share 3: the shares are numbered from 0 to 1');
   });
 });

@@ -123,7 +123,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   shard(shards: number, index: number): Dataset<T> {
     wholeNumber('shards', shards);
     if (wholeNumber('shard', index, 0) >= shards) {
-      throw new TonyError('DATA_INVALID', `there is no shard ${index} of ${shards}`);
+      throw new TonyError('DATA_INVALID', `there is no shard ${index}: the shards are numbered from 0 to ${shards - 1}`);
     }
     return this.#with(shardNode(this.node, { index, count: shards }));
   }

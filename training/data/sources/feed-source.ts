@@ -54,7 +54,7 @@ function feedNode(feed: string, producers: number): DatasetNode<Buffer> {
       }
       context.onUnrepeatable?.();
       if ((readTask()?.generation ?? 1) > 1) {
-        context.onNotice(`the feed ${feed} continues with the unread records; it does not repeat records read since the checkpoint`);
+        context.onNotice(`the feed ${feed} continues with the unread records; it does not replay records read since the checkpoint`);
       }
       return new FeedStream(services, context, { feed, producers, reader: `${context.share.index}.${openedReaders++}` });
     },

@@ -95,7 +95,7 @@ export class FileSource<T> implements DatasetNode<T> {
     onSplits({ fingerprint: known, splits: splits.map((split) => ({ uri: split.file.uri, from: split.from, to: split.to })) });
     const chosen = index === null ? [] : splits.slice(index, index + 1);
     if (index !== null && chosen.length === 0) {
-      throw new TonyError('DATA_INVALID', `there is no split ${index} of ${splits.length}`);
+      throw new TonyError('DATA_INVALID', `there is no split ${index}: the splits are numbered from 0 to ${splits.length - 1}`);
     }
     return splitStream(chosen, `${known}:${index}`, this.#format, context, from);
   }

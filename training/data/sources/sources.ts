@@ -151,7 +151,7 @@ export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOp
     throw new TonyError('DATA_INVALID', `sampleFrom has ${datasets.length} datasets and ${weights.length} weights`);
   }
   if (!weights.every((weight) => Number.isFinite(weight) && weight >= 0)) {
-    throw new TonyError('DATA_INVALID', `the weights of sampleFrom are ${weights.join(', ')}; weights must not be negative`);
+    throw new TonyError('DATA_INVALID', `the weights of sampleFrom are ${weights.join(', ')}, but must not be negative`);
   }
   if (datasets.some(({ isBatched }) => isBatched !== datasets[0]?.isBatched)) {
     throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be mixed');

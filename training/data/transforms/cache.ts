@@ -68,7 +68,7 @@ export class CacheNode<T> implements DatasetNode<T> {
         if (!(error instanceof TonyError) || error.code !== 'DATA_INVALID') {
           throw error;
         }
-        context.onNotice(`the cache of the dataset cannot be read, so its source is read instead: ${messageOf(error)}`);
+        context.onNotice(`the dataset's cache cannot be read, so the source is read instead: ${messageOf(error)}`);
         this.#kept.set(key, null);
         await kept.remove();
       }

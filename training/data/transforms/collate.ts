@@ -184,7 +184,7 @@ function columnOfArray(array: readonly unknown[], field: string): Column {
   }
   const flat = array.flat(shape.length) as unknown[];
   if (flat.length !== shape.reduce((product, size) => product * size, 1) || flat.some((value) => typeof value !== 'number')) {
-    throw misfit(field, 'is an array whose elements are not equally long rows of numbers');
+    throw misfit(field, 'is an array whose elements are not rows of numbers with the same length');
   }
   return { values: Float32Array.from(flat as number[]), shape };
 }

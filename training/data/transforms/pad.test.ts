@@ -69,6 +69,6 @@ describe('paddedBatch', () => {
       'field xs of the dataset has the shape [3], which does not fit into [2]',
     );
     await expect(batch([{ xs: [1] }, { xs: [[1]] }])).rejects.toThrow('field xs of the dataset has 1 axes in one element and 2 in another');
-    await expect(batch([{ xs: [1] }], { xs: [2, 2] })).rejects.toThrow('has 1 axes; its shape [2,2] has 2');
+    await expect(batch([{ xs: [1] }], { xs: [2, 2] })).rejects.toThrow('has 1 axes, but the shape [2,2] given for it has 2');
   });
 });

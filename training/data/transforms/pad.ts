@@ -54,7 +54,7 @@ function padColumns(columns: readonly Column[], field: string, { value = 0, side
   }
   const wanted = shapes?.[field];
   if (wanted !== undefined && wanted.length !== axes) {
-    throw misfit(field, `has ${axes} axes; its shape [${wanted}] has ${wanted.length}`);
+    throw misfit(field, `has ${axes} axes, but the shape [${wanted}] given for it has ${wanted.length}`);
   }
   const shape = Array.from(
     { length: axes },

@@ -628,7 +628,7 @@ describe('when a process fails', () => {
     }
     await expect(fitModel(world.worker(0), model('adam'), data)).rejects.toMatchObject({
       code: 'RING_MISMATCH',
-      message: expect.stringContaining('must repeat run 1, which this server no longer holds'),
+      message: expect.stringContaining('must replay run 1, but this server no longer holds the run'),
     });
   });
 

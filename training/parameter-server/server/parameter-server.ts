@@ -97,10 +97,10 @@ export class ParameterServer {
       return existing;
     }
     if (this.#removed.has(run)) {
-      throw new TonyError('RING_MISMATCH', `a replaced worker must repeat run ${run}, which this server no longer holds`);
+      throw new TonyError('RING_MISMATCH', `a replacement worker must replay run ${run}, but this server no longer holds the run`);
     }
     if (this.#sessions.size >= MAX_RUNS) {
-      throw new TonyError('RING_MISMATCH', `the program has more than ${MAX_RUNS} runs, the maximum that a parameter server holds`);
+      throw new TonyError('RING_MISMATCH', `the program has more than ${MAX_RUNS} runs, but a parameter server can hold only ${MAX_RUNS}`);
     }
     const session = new Session({ ...this.#options, ...DEFAULT_SERVER_TIMEOUTS, ...this.#options.timeouts });
     this.#sessions.set(run, session);

@@ -44,8 +44,8 @@ export class ServedShard {
   variable(id: number): ServedVariable {
     const served = this.#variables.get(id);
     if (served === undefined) {
-      throw new TonyError('RING_MISMATCH', `the servers no longer hold variable ${id}: all workers that trained it have disposed it`, {
-        hint: 'A replaced worker cannot repeat steps whose variables have been disposed. Make the program resume after these steps.',
+      throw new TonyError('RING_MISMATCH', `the servers no longer hold variable ${id}: all workers that trained it have disposed of it`, {
+        hint: 'A replacement worker cannot replay steps whose variables have been disposed of. Make the program resume after these steps.',
       });
     }
     return served;
@@ -54,7 +54,7 @@ export class ServedShard {
   optimizer(index: number): ServedOptimizer {
     const optimizer = this.#optimizers.get(index);
     if (optimizer === undefined) {
-      throw new TonyError('RING_MISMATCH', `the servers do not hold optimizer ${index}: all workers that used it have disposed it`);
+      throw new TonyError('RING_MISMATCH', `the servers do not hold optimizer ${index}: all workers that used it have disposed of it`);
     }
     return optimizer;
   }

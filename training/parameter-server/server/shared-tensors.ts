@@ -42,7 +42,10 @@ export class SharedTensors {
   /** @throws TonyError RING_MISMATCH if the broadcast has been removed. */
   get(request: WorkerRequest, { key }: AskOf<'get'>): void {
     if (this.#isRemoved(key)) {
-      throw new TonyError('RING_MISMATCH', `a replaced worker must repeat broadcast ${key}, which the servers no longer hold`);
+      throw new TonyError(
+        'RING_MISMATCH',
+        `a replacement worker must replay broadcast ${key}, but the servers no longer hold the broadcast`,
+      );
     }
     this.#delayed.when(
       request,

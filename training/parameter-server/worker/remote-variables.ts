@@ -182,7 +182,10 @@ export class RemoteVariables {
     );
     const learningRate = learningRateOf(optimizer);
     if (!Number.isFinite(learningRate)) {
-      throw new TonyError('USAGE', `the optimizer ${optimizer.getClassName()} has the learning rate ${learningRate}; it must be a number`);
+      throw new TonyError(
+        'USAGE',
+        `the learning rate of the optimizer ${optimizer.getClassName()} is ${learningRate}, but must be a number`,
+      );
     }
     const dropped = this.#registry.forgetDisposed();
     // The connections preserve order, so the servers receive the assigned values before the push.

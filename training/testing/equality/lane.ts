@@ -63,7 +63,7 @@ class Side {
     });
     child.stdout?.resume();
     const exited = once(child, 'exit').then(() => {
-      throw new Error(`a process of the comparison does not start: ${this.#errors}`);
+      throw new Error(`one of the processes being compared did not start: ${this.#errors}`);
     });
     await Promise.race([once(child, 'message'), exited]);
     exited.catch(() => {});

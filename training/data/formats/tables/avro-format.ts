@@ -66,7 +66,7 @@ async function headerOf(file: DataFile, context: ReadContext): Promise<AvroHeade
 function decoderOf(header: AvroHeader, options: AvroOptions, mostBytes: number, { uri }: DataFile): (block: AvroBlock) => TableRow[] {
   const { type } = header;
   if (type.typeName !== 'record') {
-    throw new TonyError('DATA_INVALID', `${uri} contains values of the type ${type.typeName} instead of records`);
+    throw new TonyError('DATA_INVALID', `${uri} contains ${type.typeName} values instead of records`);
   }
   const read = readRecordOf(type, uri);
   const fields = (type as types.RecordType).fields.map((field) => ({ name: field.name, type: field.type }));

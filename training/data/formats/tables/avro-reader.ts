@@ -117,7 +117,7 @@ function readLargeLong(cursor: AvroCursor, low: bigint): number {
     if (byte < 0x80) {
       const number = (value >> 1n) ^ -(value & 1n);
       if (!Number.isSafeInteger(Number(number))) {
-        throw new Error(`the value ${number} exceeds the integers that a number represents exactly`);
+        throw new Error(`the value ${number} is outside the range in which a number represents every integer exactly`);
       }
       return Number(number);
     }
@@ -137,7 +137,7 @@ function take(cursor: AvroCursor, length: number): Buffer {
 function entryAt<T>(entries: readonly T[], index: number): T {
   const entry = entries[index];
   if (entry === undefined) {
-    throw new Error(`a value selects entry ${index} of ${entries.length}`);
+    throw new Error(`a value selects entry ${index}, but only ${entries.length} entries exist`);
   }
   return entry;
 }

@@ -85,7 +85,7 @@ function converterOf(kind: ValueKind): (value: unknown) => TableValue {
 function integer(value: unknown): number {
   const number = Number(value);
   if (!Number.isSafeInteger(number)) {
-    throw new Error(`the value ${value} exceeds the integers that a number represents exactly`);
+    throw new Error(`the value ${value} is outside the range in which a number represents every integer exactly`);
   }
   return number;
 }
