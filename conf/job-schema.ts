@@ -180,7 +180,7 @@ const strategy = z
 
 export const jobSchema = z.strictObject({
   name: values.jobName.describe(
-    'Job name in YARN and on the job page: at most 200 letters, digits, spaces and . _ : @ + -. The first character must be a letter, a digit or _.',
+    'Job name in YARN and on the job page: at most 200 characters. It may contain letters, digits, spaces and the characters . _ : @ + and -. The first character must be a letter, a digit or _.',
   ),
   queue: text().describe('YARN queue to which the job is submitted.').default('default'),
   source: z

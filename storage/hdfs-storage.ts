@@ -145,7 +145,7 @@ export class HdfsStorage implements Storage {
       return target;
     }
     throw isFixed
-      ? new TonyError('STORAGE_REFUSED', `${uri} is a folder of a mount table, which cannot contain files.`, {
+      ? new TonyError('STORAGE_REFUSED', `${uri} is a folder that exists only in the mount table, so it cannot contain files.`, {
           hint: 'Choose a path below a mount point.',
         })
       : new TonyError('NOT_FOUND', `${uri} is not below any mount point, and the mount table has no linkFallback.`);

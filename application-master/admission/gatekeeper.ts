@@ -123,8 +123,8 @@ export class Gatekeeper {
   }
 
   /**
-   * While the job is running, periodically reports the limits that the site file sets for it. While the cluster does not respond, the last
-   * reported limits remain valid.
+   * While the job is running, periodically reports the limits that the site file sets for it. While the cluster is not responding, the
+   * last reported limits remain valid.
    * @param admitted true if this attempt admitted the job, see `refusalOfRunning`
    * @param onRefused called with the reason if the job must end. No further reports follow.
    */

@@ -77,7 +77,7 @@ export async function openHistory(storage: Storage, { folder, shared }: HistoryP
     }
     const owner = (await storage.stat(folder))?.owner;
     if (owner !== user) {
-      throw new TonyError('HISTORY_UNWRITABLE', `The folder ${folder} for your histories belongs to ${owner ?? 'an unknown user'}.`);
+      throw new TonyError('HISTORY_UNWRITABLE', `Your history folder ${folder} belongs to ${owner ?? 'an unknown user'}.`);
     }
     await storage.makeFolder(joinUri(folder, applicationId), SHARED_FOLDER);
   } catch (error) {

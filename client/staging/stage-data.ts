@@ -37,7 +37,7 @@ export async function findData(place: StagingPlace, name: string, data: HashedFo
       await storage.makeFolder(joinUri(home, ...segments(folder)), FOLDER_MODE);
     }
     const sent = new Map<string, number>();
-    // Report only once, after all files are uploaded, that the upload is complete.
+    // Report that the upload is complete only once, after all files have been uploaded.
     const report = (): void => {
       const bytes = [...sent.values()].reduce((sum, each) => sum + each, 0);
       if (bytes < total) {

@@ -169,7 +169,7 @@ export function describeStorage(
     test('lets exactly one of concurrent renames to the same name succeed', async () => {
       const folder = fresh();
       const sources = Array.from({ length: 6 }, (_, index) => joinUri(folder, `from-${index}`));
-      // An object store can rename only single objects.
+      // An object store can rename only one object at a time.
       const dataOf = (uri: string): string => (isObjectStore ? uri : joinUri(uri, 'data'));
       for (const source of sources) {
         await storage.write(dataOf(source), Buffer.from(source));

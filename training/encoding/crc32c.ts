@@ -2,8 +2,8 @@
  * CRC-32C (Castagnoli, RFC 3720 appendix B.4) with the reflected polynomial 0x82f63b78.
  *
  * Table k contains the contribution of a byte that precedes k more bytes. With 16 tables, the algorithm processes 16 bytes at a time
- * ("slicing"). Reading records can be only as fast as computing their checksums. A WebAssembly module therefore computes the checksums,
- * more than twice as fast as JavaScript. JavaScript handles short inputs, and all inputs if WebAssembly is unavailable (`node --jitless`).
+ * ("slicing"). Checksums limit how fast records can be read, so a WebAssembly module computes them, more than twice as fast as
+ * JavaScript. JavaScript handles short inputs, and all inputs if WebAssembly is unavailable (`node --jitless`).
  *
  *   WebAssembly.Memory
  *   +------------------+-----------------------------------+

@@ -95,7 +95,7 @@ function isFinished(name: string): boolean {
   return !last.startsWith('.') && !last.endsWith('._COPYING_');
 }
 
-/** Returns whether the name is a single path segment within its folder. */
+/** Returns true if the name is a single path segment, so that it cannot leave the folder. */
 export function isSafeName(name: string): boolean {
   return name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name);
 }

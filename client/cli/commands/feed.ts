@@ -38,9 +38,13 @@ export const feedCommand = defineCommand({
     });
     void untilSignal().then(() =>
       stop.abort(
-        new TonyError('INTERRUPTED', `Interrupted before the end of feed ${feed}: the job still waits for records from this producer.`, {
-          hint: `To continue, run tony-ts feed ${application} ${feed} --producer ${writer.producer}. To end the feed, run it with empty input.`,
-        }),
+        new TonyError(
+          'INTERRUPTED',
+          `Interrupted before the end of feed ${feed}: the job is still waiting for records from this producer.`,
+          {
+            hint: `To continue, run tony-ts feed ${application} ${feed} --producer ${writer.producer}. To end the feed, run it with empty input.`,
+          },
+        ),
       ),
     );
     try {

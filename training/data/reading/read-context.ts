@@ -75,8 +75,8 @@ export function undispatched(context: ReadContext): ReadContext {
 }
 
 /**
- * Rejects reading a single split, which `method` does not support.
- * @throws TonyError DATA_INVALID if the context selects a split.
+ * Throws if the context selects a single split, because `method` does not support splits.
+ * @throws TonyError DATA_INVALID
  */
 export function refuseSplits(context: ReadContext, method: string, why: string): void {
   if (context.split === undefined) {

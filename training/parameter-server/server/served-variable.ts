@@ -71,7 +71,7 @@ export class ServedVariable {
     return isFirst ? (this.#initial ?? this.numbers) : this.numbers;
   }
 
-  /** Frees the initial value. Call this method once no other rank will register the variable. */
+  /** Frees the initial value. Call this method after the last rank has registered the variable. */
   forgetInitial(): void {
     this.#initial = null;
   }
