@@ -12,6 +12,7 @@ const task = {
   rank: 1,
   worldSize: 2,
   generation: 2,
+  checkpoint: { dir: 'hdfs://nn/checkpoints', everySteps: 0, keep: 3 },
 };
 
 it("job variables override container variables, task variables override both, and the executor's own variables are omitted", () => {
@@ -26,6 +27,7 @@ it("job variables override container variables, task variables override both, an
     TONY_RANK: '1',
     TONY_WORLD_SIZE: '2',
     TONY_GENERATION: '2',
+    TONY_CHECKPOINT_DIR: 'hdfs://nn/checkpoints',
   });
 });
 

@@ -2,7 +2,7 @@ import { TASK_ENVIRONMENT, type TaskContext } from '../training/process/task-con
 import type { FrameworkEnvironment } from './frameworks/framework-environment.ts';
 import { EXECUTOR_ENVIRONMENT } from './settings.ts';
 
-type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank' | 'worldSize' | 'generation'>;
+type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank' | 'worldSize' | 'generation' | 'checkpoint'>;
 
 /** Variables that give access to the executor's credentials and connections. The program must not inherit them. */
 const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
@@ -31,6 +31,7 @@ export function userEnvironment(
     [TASK_ENVIRONMENT.index]: String(task.index),
     [TASK_ENVIRONMENT.worldSize]: String(task.worldSize),
     [TASK_ENVIRONMENT.generation]: String(task.generation),
+    [TASK_ENVIRONMENT.checkpointDir]: task.checkpoint.dir,
     ...(task.rank !== null && { [TASK_ENVIRONMENT.rank]: String(task.rank) }),
   };
 }

@@ -74,6 +74,9 @@ export const TONY_VARIABLES = z.object({
   [TASK_ENVIRONMENT.rank]: digits.optional().describe('Rank of the task; not set for a task without a rank'),
   [TASK_ENVIRONMENT.worldSize]: digits.describe('Number of tasks with ranks'),
   [TASK_ENVIRONMENT.generation]: digits.describe('How many times the gang has been formed, from 1'),
+  [TASK_ENVIRONMENT.checkpointDir]: uri.describe(
+    'Checkpoint folder of the job: a URI on HDFS, in an object store, or on this machine (file://)',
+  ),
   TONY_RUNTIME: z
     .string()
     .regex(/^\//)

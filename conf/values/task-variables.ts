@@ -7,4 +7,5 @@ export const TASK_VARIABLES: ReadonlySet<string> = new Set([
   'TONY_RANK',
   'TONY_WORLD_SIZE',
   'TONY_GENERATION',
+  'TONY_CHECKPOINT_DIR',
 ]);

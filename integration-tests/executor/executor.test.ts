@@ -107,6 +107,7 @@ describe('a task executor', () => {
       TONY_RANK: '1',
       TONY_WORLD_SIZE: '2',
       TONY_GENERATION: '1',
+      TONY_CHECKPOINT_DIR: output.task.checkpoint.dir,
     });
     expect(Object.keys(output.env)).not.toContain('HADOOP_TOKEN_FILE_LOCATION');
     expect(Object.keys(output.env)).not.toContain('TONY_MASTER');

@@ -85,4 +85,5 @@ export const TASK_ENVIRONMENT = {
   rank: 'TONY_RANK',
   worldSize: 'TONY_WORLD_SIZE',
   generation: 'TONY_GENERATION',
+  checkpointDir: 'TONY_CHECKPOINT_DIR',
 } as const;
