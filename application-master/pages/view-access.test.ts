@@ -37,6 +37,13 @@ test('with ACLs, the owner, the listed users and the administrators have access'
 test('accepts requests from the ResourceManagers, or only from a separate proxy', () => {
   expect(viewAccess(frozen({}), '')).toMatchObject({ hosts: ['rm.example'] });
   expect(viewAccess(frozen({ 'yarn.web-proxy.address': 'proxy.example:9046' }), '')).toMatchObject({ hosts: ['proxy.example'] });
+  const pair = {
+    'yarn.resourcemanager.ha.enabled': 'true',
+    'yarn.resourcemanager.ha.rm-ids': 'rm1,rm2',
+    'yarn.resourcemanager.webapp.address.rm1': 'one.example:8088',
+    'yarn.resourcemanager.webapp.address.rm2': 'two.example:8088',
+  };
+  expect(viewAccess(frozen(pair), '')).toMatchObject({ hosts: ['one.example', 'two.example'] });
 });
 
 test('a local job requires its token', () => {

@@ -40,3 +40,9 @@ test('the redacted body of a submission differs from the sent one only in its se
   expect(real).toContain(secret);
   expect(JSON.stringify(redactedBody(submission))).toBe(real.replace(secret, '***'));
 });
+
+test('a submission sets its priority, and limits the time in which failed attempts count only if the job does', () => {
+  const window = 'attempt-failures-validity-interval';
+  expect(submissionBody({ ...submission, priority: 3, failureWindowMs: 60_000 })).toMatchObject({ priority: 3, [window]: 60_000 });
+  expect(submissionBody(submission)).not.toHaveProperty(window);
+});
