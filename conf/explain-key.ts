@@ -1,4 +1,4 @@
-import type { JsonSchema } from './job-schema.ts';
+import type { JsonSchema } from './values/json-schema.ts';
 
 interface ExplainedSchema extends JsonSchema {
   readonly type?: string;

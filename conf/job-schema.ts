@@ -4,6 +4,7 @@ import * as values from './job-values.ts';
 import { pythonSchema } from './python.ts';
 import { shippedFiles } from './shipped-files.ts';
 import { dockerSchema } from './values/docker.ts';
+import type { JsonSchema } from './values/json-schema.ts';
 import { meantResource } from './values/resource-key.ts';
 import { atLeastOne, count, duration, memory, text } from './values/value-schemas.ts';
 
@@ -366,15 +367,4 @@ export type JobInput = z.input<typeof jobSchema>;
 /** Returns the JSON Schema (2020-12) for job.yaml, for use in editors. */
 export function jobJsonSchema(): JsonSchema {
   return { title: 'tony-ts job', ...z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
-}
-
-export interface JsonSchema {
-  readonly title?: string;
-  readonly type?: string;
-  readonly properties?: Readonly<Record<string, JsonSchema>>;
-  readonly additionalProperties?: JsonSchema | boolean;
-  readonly items?: JsonSchema;
-  readonly anyOf?: readonly JsonSchema[];
-  readonly enum?: readonly unknown[];
-  readonly description?: string;
 }

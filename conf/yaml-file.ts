@@ -2,7 +2,7 @@ import { type Document, isAlias, isMap, isPair, isScalar, LineCounter, type Node
 import type * as z from 'zod';
 import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
 import { suggest } from '../platform/suggest.ts';
-import type { JsonSchema } from './job-schema.ts';
+import type { JsonSchema } from './values/json-schema.ts';
 
 export interface Problem {
   readonly path: readonly (string | number)[];

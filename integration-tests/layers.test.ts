@@ -59,21 +59,27 @@ test('top-level folders import only from the folders listed for them', () => {
   expect(upwards).toEqual([]);
 });
 
-test('the sub-folders of a top-level folder have no import cycles', () => {
-  const known = new Map<string, Set<string>>();
-  for (const { file, specifier } of imports) {
-    if (!specifier.startsWith('.') || /\.(test|fixture)\.|\/testing\//.test(file)) {
-      continue;
-    }
-    const [from, to] = [path.posix.dirname(file), path.posix.dirname(path.posix.join(path.posix.dirname(file), specifier))];
-    if (from !== to && roomOf(to) === roomOf(file)) {
-      known.set(from, (known.get(from) ?? new Set()).add(to));
-    }
+test('neither files nor the sub-folders of a top-level folder import each other in a cycle, not even for types', () => {
+  const pairs = imports
+    .filter(({ file, specifier }) => specifier.startsWith('.') && !/\.(test|fixture)\.|\/testing\//.test(file))
+    .map(({ file, specifier }) => [file, path.posix.join(path.posix.dirname(file), specifier)] as const);
+  expect(inCycles(pairs)).toEqual([]);
+  const folders = pairs
+    .filter(([from, to]) => roomOf(from) === roomOf(to))
+    .map(([from, to]) => [path.posix.dirname(from), path.posix.dirname(to)] as const);
+  expect(inCycles(folders.filter(([from, to]) => from !== to))).toEqual([]);
+});
+
+/** Returns the nodes of a directed graph that can reach themselves. */
+function inCycles(edges: readonly (readonly [from: string, to: string])[]): string[] {
+  const next = new Map<string, Set<string>>();
+  for (const [from, to] of edges) {
+    next.set(from, (next.get(from) ?? new Set()).add(to));
   }
   const reaches = (from: string, to: string, seen = new Set<string>()): boolean =>
-    [...(known.get(from) ?? [])].some((next) => next === to || (!seen.has(next) && reaches(next, to, seen.add(next))));
-  expect([...known.keys()].filter((folder) => reaches(folder, folder))).toEqual([]);
-});
+    [...(next.get(from) ?? [])].some((node) => node === to || (!seen.has(node) && reaches(node, to, seen.add(node))));
+  return [...next.keys()].filter((node) => reaches(node, node));
+}
 
 test('docs/architecture.md describes exactly the folders with source files', () => {
   const described = [...readFileSync(path.join(ROOT, 'docs/architecture.md'), 'utf8').matchAll(/^\| `([a-z0-9/-]+)\/` \|/gm)].map(

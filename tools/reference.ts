@@ -1,6 +1,7 @@
 import { EXIT_CODES } from '../client/cli/help/explain.ts';
 import { type ExplainedKey, explainKey } from '../conf/explain-key.ts';
-import { type JsonSchema, jobJsonSchema } from '../conf/job-schema.ts';
+import { jobJsonSchema } from '../conf/job-schema.ts';
+import type { JsonSchema } from '../conf/values/json-schema.ts';
 import { ERROR_CODES } from '../platform/errors.ts';
 import { commandPage } from './command-reference.ts';
 import { programContract } from './program-contract.ts';

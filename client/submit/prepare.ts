@@ -8,7 +8,7 @@ import type { JobConnection } from '../connections/job-connection.ts';
 import { killJob } from '../connections/kill-job.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
-import type { SubmitOptions } from './submit-options.ts';
+import type { Prepared, PrepareOptions } from './prepared.ts';
 
 /*
  * Submits a job in two steps. `prepare` checks the job without uploading anything. `submitPrepared` uploads the files and starts the job. A
@@ -18,28 +18,10 @@ import type { SubmitOptions } from './submit-options.ts';
 /** Job, or function that loads the job. The function receives the cluster's site file, or null for local jobs. */
 export type JobSource = Job | ((site: SiteConfig | null) => Promise<Job>);
 
-export interface PrepareOptions extends SubmitOptions {
-  /** True for a dry run. A dry run waits longer for responses from the cluster. */
-  readonly dryRun?: boolean;
-}
-
 export interface DryRun {
   readonly plan: JobPlan;
   /** Null for local jobs and for jobs that can never run or that YARN would reject. */
   readonly request: SubmitRequest | null;
-}
-
-/** Checked job. It owns the cluster connection until the caller passes the job to `submitPrepared` or `dryRunPrepared`. */
-export interface Prepared {
-  readonly job: Job;
-  readonly plan: JobPlan;
-  readonly signal: AbortSignal | undefined;
-  /** Returns the submission request. `***` replaces every secret. */
-  request(): SubmitRequest | null;
-  /** Uploads the files, submits the job, and transfers ownership of the cluster connection to the returned connection. */
-  submit(): Promise<JobConnection>;
-  /** Removes temporary files. If the job has not been submitted, also closes the cluster connection. */
-  close(): Promise<void>;
 }
 
 /**

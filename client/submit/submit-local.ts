@@ -28,7 +28,7 @@ import { placeFile } from '../staging/local-file.ts';
 import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
 import { removedFromCache } from '../staging/staging.ts';
 import { buildEnvironment, buildRuntime, buildTensorBoard } from './build-parts.ts';
-import type { Prepared, PrepareOptions } from './prepare.ts';
+import type { Prepared, PrepareOptions } from './prepared.ts';
 import { hashedBundles } from './submit-parts.ts';
 
 /** Container folders are kept only for this many of the newest jobs. Histories and outputs are kept for all jobs. */

@@ -29,7 +29,7 @@ import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quo
 import { ClusterHistory } from '../records/cluster-history.ts';
 import { historyPlace, openHistory } from '../records/history-place.ts';
 import { isStagingThere, jobFile, keytabFile, makeStaging, type StagingPlace, stageJob, stageKeytab } from '../staging/staging.ts';
-import type { Prepared, PrepareOptions } from './prepare.ts';
+import type { Prepared, PrepareOptions } from './prepared.ts';
 import { frozenFor, jobText, submissionFor } from './submission.ts';
 import {
   expectedParts,

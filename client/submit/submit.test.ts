@@ -12,7 +12,8 @@ import { FileStorage } from '../../storage/file-storage.ts';
 import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
-import { dryRunPrepared, type JobSource, type PrepareOptions, prepare, submitPrepared } from './prepare.ts';
+import { dryRunPrepared, type JobSource, prepare, submitPrepared } from './prepare.ts';
+import type { PrepareOptions } from './prepared.ts';
 import { planJob, submit } from './submit.ts';
 
 /* Tests submissions that fail or are interrupted. integration-tests tests successful submissions. */

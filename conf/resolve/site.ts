@@ -1,8 +1,8 @@
 import { parse } from 'yaml';
 import * as z from 'zod';
 import { defaultsSchema, finalSchema, type JobPart, whyNotInSite } from '../job-part.ts';
-import type { JsonSchema } from '../job-schema.ts';
 import { type Quotas, quotaSchema, unknownAmounts } from '../quota-schema.ts';
+import type { JsonSchema } from '../values/json-schema.ts';
 import { resourceKeyProblem } from '../values/resource-key.ts';
 import { duration, text } from '../values/value-schemas.ts';
 import { type Problem, YamlFile } from '../yaml-file.ts';

@@ -9,7 +9,7 @@ import type { Command, SessionEnd, Window } from '../../protos/session-protocol.
 import { type SessionStream, writeTo } from '../../protos/session-stream.ts';
 import { Guard } from '../processes/guard.ts';
 import { GuardedProcess } from '../processes/guarded-process.ts';
-import type { SessionRun } from './task-sessions.ts';
+import type { SessionRun } from './session-run.ts';
 
 /** Interval in ms at which to check whether a command that has exited is still producing output. */
 const DRAIN_MS = 1_000;

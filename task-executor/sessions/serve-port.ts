@@ -4,7 +4,7 @@ import { anySignal } from '../../platform/any-signal.ts';
 import type { SessionEnd } from '../../protos/session-protocol.ts';
 import { type SessionStream, writeTo } from '../../protos/session-stream.ts';
 import { type ListeningSocket, listeningSockets } from './listening-socket.ts';
-import type { SessionRun } from './task-sessions.ts';
+import type { SessionRun } from './session-run.ts';
 
 const CONNECT_MS = 10_000;
 

@@ -5,7 +5,7 @@ import type { SessionEnd, SessionRequest } from '../../protos/session-protocol.t
 import type { SessionStream } from '../../protos/session-stream.ts';
 import { serveCommand } from './serve-command.ts';
 import { servePort } from './serve-port.ts';
-import type { SessionRun } from './task-sessions.ts';
+import type { SessionRun } from './session-run.ts';
 
 /** Timeout in ms for the request. The ApplicationMaster sends it immediately. */
 const REQUEST_MS = 10_000;

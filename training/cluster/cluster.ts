@@ -139,7 +139,7 @@ export class Cluster {
       storage: this.storage,
       store: this.#store,
       uriOf,
-      outputUriOf: (place) => outputPlace(this, place),
+      outputUriOf: (place) => outputPlace(this.outputDir, place),
       onNotice: this.#notice,
     });
     this.#writer = this.#openSummaries();

@@ -3,20 +3,18 @@ import { isUri } from '../../conf/values/is-uri.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { joinUri, parseUri } from '../../storage/uri.ts';
 import { uriOf } from '../process/uri-of.ts';
-import type { Cluster } from './cluster.ts';
 
 /**
  * Returns an output's URI. A URI stays unchanged. A relative path is relative to the job's output folder, and an absolute path is on that
  * folder's file system. If there is no output folder, paths are local.
  */
-export function outputPlace(cluster: Pick<Cluster, 'outputDir'>, output: string): string {
+export function outputPlace(outputDir: string | null, output: string): string {
   if (isUri(output)) {
     return output.replace(/(?<=[^/])\/+$/, '');
   }
   if (output.split('/').includes('..')) {
     throw new TonyError('USAGE', `the output ${output} points outside its base folder`);
   }
-  const { outputDir } = cluster;
   if (outputDir === null) {
     return uriOf(output);
   }

@@ -120,7 +120,7 @@ export async function predict<T, R, P extends Prediction>(
     .join(' ');
   const writer = `${applicationId || 'alone'}-${role}-${index}-${generation}`;
   const description = { version: 1, format, compression, model, fingerprint, splits } as const;
-  const output = await PredictOutput.open(storage, outputPlace(cluster, options.output), description, writer);
+  const output = await PredictOutput.open(storage, outputPlace(cluster.outputDir, options.output), description, writer);
   const work: Work<T> = {
     dataset: dataset.prefetch(2 * batchSize),
     batchSize,

@@ -78,7 +78,7 @@ export async function sweep<C extends Configuration>(
       hint: 'Set ranked: false for the role in job.yaml.',
     });
   }
-  const output = outputPlace(cluster, options.output ?? 'sweep');
+  const output = outputPlace(cluster.outputDir, options.output ?? 'sweep');
   const results = await SweepOutput.open<C>(cluster, output, configurations, options.version ?? '');
   const { index: first, count } = cluster.position;
   const computed: TrialResult<C>[] = [];
