@@ -179,7 +179,7 @@ describe('a feed on this machine', () => {
       }
     })();
     writing.catch(() => {});
-    await until(() => states.some((state) => state.startsWith('full') && state.includes('no worker reads')), {
+    await until(() => states.some((state) => state.startsWith('full') && state.includes('no worker is reading')), {
       describe: () => states.slice(-5),
     });
     command.signal('SIGTERM');
