@@ -26,6 +26,11 @@ const STARTUP_MS = 30_000;
 const { values } = parseArgs({ options: { turns: { type: 'string', default: '20' } } });
 const turns = Math.max(1, Number(values.turns));
 const folder = await mkdtemp(path.join(ROOT, '.cache', 'torchrun-'));
+/** Aborted when the user interrupts the benchmark, which must not leave stopped processes. */
+const interrupted = new AbortController();
+for (const name of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(name, () => interrupted.abort(new Error(`interrupted by ${name}`)));
+}
 const environment = { ...process.env, OMP_NUM_THREADS: '1', TONY_LOCAL_DIR: path.join(folder, 'local') };
 
 interface Contender {
@@ -68,7 +73,8 @@ async function signal({ child }: Contender, name: NodeJS.Signals): Promise<void>
 async function turn(contender: Contender): Promise<Turn> {
   await signal(contender, 'SIGCONT');
   const from = Date.now() / 1000 + SETTLING_MS / 1000;
-  await pause(TURN_MS);
+  await pause(TURN_MS, interrupted.signal);
+  interrupted.signal.throwIfAborted();
   await signal(contender, 'SIGSTOP');
   const measured = (await readFile(contender.blocks, 'utf8'))
     .split('\n')
@@ -82,7 +88,8 @@ async function turn(contender: Contender): Promise<Turn> {
 }
 
 async function main(contenders: readonly [Contender, Contender]): Promise<void> {
-  await pause(STARTUP_MS);
+  await pause(STARTUP_MS, interrupted.signal);
+  interrupted.signal.throwIfAborted();
   const [plain, job] = contenders;
   await Promise.all(contenders.map((each) => signal(each, 'SIGSTOP')));
   const pairs: [Turn, Turn][] = [];

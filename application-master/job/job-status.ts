@@ -10,7 +10,7 @@ import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember
 import { mergedMetrics } from './state/snapshot.ts';
 
 /** How long a task must wait, in ms, before the status mentions the wait. Shorter waits are normal. */
-const MAX_WAIT_MS = 5_000;
+const REPORTED_WAIT_MS = 5_000;
 
 export function statusOf(state: JobState, now: number): JobStatus {
   const { frozen, decision } = state;
@@ -55,7 +55,7 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   const gang = state.tasks.some((task) => inGang(task) && task.wait.held) ? null : state.gang;
   const ranWell = gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : gang.phase === 'started';
   const since = gang === null ? Math.min(state.now, ...waited.map((task) => task.wait.since)) : gang.since;
-  const long = waited.length > 0 && state.cluster.registration !== null && state.now - since >= MAX_WAIT_MS;
+  const long = waited.length > 0 && state.cluster.registration !== null && state.now - since >= REPORTED_WAIT_MS;
   const blocked = awaited.filter(
     (task) => task.state === 'registered' && task.executor?.program === null && predecessorsOf(state, task).length > 0,
   );

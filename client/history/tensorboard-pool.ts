@@ -7,9 +7,9 @@ import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
 
 /** Maximum number of running TensorBoards. Each one needs several hundred MB of memory. */
 const MOST = 3;
-/** A TensorBoard stops when nobody has accessed it for this long (ms). */
+/** How long (ms) a TensorBoard may go unused before the server stops it. */
 const IDLE_MS = 10 * 60_000;
-/** A TensorBoard that nobody has accessed for this long (ms) stops if another job needs its place. */
+/** How long (ms) a TensorBoard must go unused before the server may stop it to make room for another job's TensorBoard. */
 const SPARE_MS = 60_000;
 /**
  * Run time (ms) after which a TensorBoard may be replaced even if it is in use. Without this limit, an open page would keep its TensorBoard

@@ -30,7 +30,7 @@ export const CONTAINER_EXECUTOR = {
       'yarn.nodemanager.container-executor.class': 'org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor',
       'yarn.nodemanager.linux-container-executor.path': program(),
       'yarn.nodemanager.linux-container-executor.group': groupOf(program()),
-      // By default, the executor runs every container as the user nobody if the cluster does not use Kerberos.
+      // Without Kerberos, the executor by default ignores the job's user and uses the account `nobody` for all containers.
       'yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users': false,
     },
   }),

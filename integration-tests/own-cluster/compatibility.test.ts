@@ -157,10 +157,8 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
 
     await cluster.hdfsMakeFolder('/apps/tony-ts', '755');
     await cluster.hdfsWrite('/apps/tony-ts/site.yaml', Buffer.from('quotas:\n  roles: {worker: {instances: 1}}\n'));
-    const folder = await temporaryFolder();
-    const file = path.join(folder, 'job.yaml');
-    await writeFile(path.join(folder, 'program'), await readFile(import.meta.filename));
-    await writeFile(file, `${['name: greedy', ...SLEEPING].join('\n')}\n`);
+    const file = await jobFile(['name: greedy', ...SLEEPING]);
+    await writeFile(path.join(path.dirname(file), 'program'), await readFile(import.meta.filename));
     const before = await cluster.hdfsTree(`/user/${user()}/.tony-ts`);
     const refused = await run(['submit', '--conf', file]);
     expect({ exitCode: refused.exitCode, stderr: refused.stderr }).toMatchObject({
