@@ -5,6 +5,7 @@ import { type ErrorCode, messageOf, TonyError } from '../../platform/errors.ts';
 import type { Ring } from './ring.ts';
 import { gatherTexts } from './ring-bytes.ts';
 import { CONTROL, type FromSyncRing, STATE, type SyncRingStart, type ToSyncRing } from './sync-ring-messages.ts';
+import { waitWhile } from './wait-while.ts';
 
 /** The minimum size in bytes of the shared buffer, which also transports error messages. */
 const LEAST_BYTES = 4096;
@@ -88,7 +89,7 @@ export class SyncRing {
     Atomics.store(this.#control, CONTROL.state, STATE.asked);
     send(this.#worker, { type: 'sum', length: numbers.length });
     for (;;) {
-      Atomics.wait(this.#control, CONTROL.state, STATE.asked, this.#deadlineMs);
+      waitWhile(this.#control, CONTROL.state, STATE.asked, this.#deadlineMs);
       const state = Atomics.load(this.#control, CONTROL.state);
       if (state === STATE.done) {
         numbers.set(this.#numbers.subarray(0, numbers.length));
@@ -117,7 +118,7 @@ export class SyncRing {
       const state = Atomics.load(this.#control, CONTROL.state);
       send(this.#worker, { type: 'close' });
       if (state !== STATE.failed) {
-        Atomics.wait(this.#control, CONTROL.state, state, CLOSE_MS);
+        waitWhile(this.#control, CONTROL.state, state, CLOSE_MS);
       }
     }
   }
