@@ -6,6 +6,8 @@ import { LongestFirst } from './integration-tests/longest-first.ts';
 const LOCAL = ['integration-tests/{local,executor,browser}/**/*.test.ts'];
 /** Integration tests that start a Hadoop cluster of their own. */
 const OWN_CLUSTER = ['integration-tests/own-cluster/**/*.test.ts'];
+/** Integration tests that `npm test` leaves out, because they take minutes or download a lot. */
+const LONG = ['integration-tests/long/**/*.test.ts'];
 const CLUSTER_SETUP = ['integration-tests/build.ts', 'integration-tests/setup.ts'];
 const UNIT = 'integration-tests/layers.test.ts';
 
@@ -54,10 +56,11 @@ export default defineConfig({
         },
       },
       // The test files of a worker share a cluster.
-      integration('cluster', 1, 2, { exclude: [...LOCAL, ...OWN_CLUSTER], globalSetup: CLUSTER_SETUP }),
+      integration('cluster', 1, 2, { exclude: [...LOCAL, ...OWN_CLUSTER, ...LONG], globalSetup: CLUSTER_SETUP }),
       integration('own-cluster', 2, 1, { include: OWN_CLUSTER, globalSetup: CLUSTER_SETUP }),
       // Its files share their modules, as those of the unit tests.
       integration('local', 3, 1, { include: LOCAL, globalSetup: ['integration-tests/build.ts'], isolate: false }),
+      integration('long', 4, 1, { include: LONG, globalSetup: CLUSTER_SETUP }),
     ],
   },
 });

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
  * `npm test [-- checks | unit | integration [FILTER ...]]`: runs the set-up, then every check and test or only one group. `npm test --
- * changed [COMMIT]`: runs the checks, and the tests that import files changed since the commit (default: uncommitted changes). Requires
- * only Node, npm, Python 3, Java and Maven on a fresh machine. The last line of the output is `N passed, N failed`.
+ * changed [COMMIT]`: runs the checks, and the tests that import files changed since the commit (default: uncommitted changes). `npm test
+ * -- long [FILTER ...]`: runs the tests that are too slow for every run. Requires only Node, npm, Python 3, Java and Maven on a fresh
+ * machine. The last line of the output is `N passed, N failed`.
  */
 import { mkdir, open, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -11,7 +12,7 @@ import { hadoopJars } from '../integration-tests/cluster/jars.mjs';
 import { ensureNativeLibrary } from '../integration-tests/cluster/native-library.mjs';
 import { ensureInstalled, ROOT, runInherited } from './install.mjs';
 
-const PARTS = ['checks', 'unit', 'integration', 'changed'];
+const PARTS = ['checks', 'unit', 'integration', 'long', 'changed'];
 const REPORTS = path.join(ROOT, '.cache', 'test-reports');
 
 /** @typedef {{ name: string, passed: number, failed: number, skipped: number, seconds: number, failures: string[] }} Outcome */
@@ -25,12 +26,14 @@ if (part !== undefined && !PARTS.includes(part)) {
   process.exit(2);
 }
 /** @param {string} name */
-const wanted = (name) => part === undefined || part === name || part === 'changed';
+const wanted = (name) => (part === undefined ? name !== 'long' : part === name || (part === 'changed' && name !== 'long'));
+/** Whether this run starts Hadoop clusters. */
+const startsClusters = wanted('integration') || wanted('long');
 
 /** @type {Outcome[]} */
 const outcomes = [];
 // The download starts first, because it uses the network while the other steps use the CPU.
-const jars = wanted('integration') ? download((line) => console.log(`[hadoop] ${line}`)) : null;
+const jars = startsClusters ? download((line) => console.log(`[hadoop] ${line}`)) : null;
 // The code below awaits the promise. Without this handler, an earlier failure would end the process as an unhandled rejection.
 jars?.catch(() => {});
 
@@ -41,7 +44,7 @@ const hasDependencies = await check('dependencies', async () => {
 if (hasDependencies) {
   const built = isBuilt || (await check('build', async () => (await import('./build.mjs')).buildAll({ log: console.log })));
   // Building the runtime mostly waits for downloads, so the build runs at the same time as the unit tests.
-  const runtime = built && wanted('integration') ? runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']) : null;
+  const runtime = built && startsClusters ? runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']) : null;
   runtime?.catch(() => {});
   if (wanted('checks')) {
     await check('types', () => runTool('tsc', ['--noEmit']));
@@ -51,23 +54,29 @@ if (hasDependencies) {
   if (wanted('unit')) {
     outcomes.push(await vitest('unit'));
   }
-  if (wanted('integration') && built) {
+  if (startsClusters && built) {
     const prepared = [await check('hadoop', () => jars), await check('runtime', () => runtime)];
-    // The project `cluster` runs at the same time as the other projects, because tests on a cluster mostly wait. The output of the other
-    // projects is printed when it is complete.
     if (prepared.every(Boolean)) {
-      const later = async () => [await vitest('local', { later: true }), await vitest('own-cluster', { later: true })];
-      const [shared, others] = await Promise.all([vitest('cluster'), later()]);
-      const all = [shared, ...others];
+      const all = wanted('long') ? [await vitest('long')] : await integrationTests();
       outcomes.push(...all);
       const none = filters.length > 0 && all.every(({ passed, failed, skipped }) => passed + failed + skipped === 0);
       if (none) {
-        await check('filter', () => Promise.reject(new Error(`no integration test has ${filters.join(' or ')} in its file path`)));
+        await check('filter', () => Promise.reject(new Error(`no test has ${filters.join(' or ')} in its file path`)));
       }
     }
   }
 }
 summarize();
+
+/**
+ * Runs the project `cluster` at the same time as the other projects, because tests on a cluster mostly wait. Prints the output of the other
+ * projects when it is complete.
+ */
+async function integrationTests() {
+  const later = async () => [await vitest('local', { later: true }), await vitest('own-cluster', { later: true })];
+  const [shared, others] = await Promise.all([vitest('cluster'), later()]);
+  return [shared, ...others];
+}
 
 /**
  * Downloads what every test cluster needs.
@@ -100,7 +109,7 @@ async function check(name, action) {
 }
 
 /**
- * @param {'unit' | 'cluster' | 'own-cluster' | 'local'} project
+ * @param {'unit' | 'cluster' | 'own-cluster' | 'local' | 'long'} project
  * @param {{ later?: boolean }} [options] later: prints the output after the run has ended
  * @returns {Promise<Outcome>}
  */
