@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { copyFile, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { pause } from '../platform/backoff.ts';
+import { pause } from '../platform/async/backoff.ts';
 import { readStat } from '../platform/process-stat.ts';
 import { type BenchCluster, openCluster } from './bench-cluster.ts';
 

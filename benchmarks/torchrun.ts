@@ -10,7 +10,7 @@ import { once } from 'node:events';
 import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { pause } from '../platform/backoff.ts';
+import { pause } from '../platform/async/backoff.ts';
 import { type ProcessStat, readStat } from '../platform/process-stat.ts';
 import { median } from './median.ts';
 

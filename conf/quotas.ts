@@ -1,4 +1,4 @@
-import { firstNames } from '../platform/first-names.ts';
+import { firstNames } from '../platform/text/first-names.ts';
 import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
 import { stagesOf } from './role-stages.ts';

@@ -1,7 +1,7 @@
 import { type Document, isAlias, isMap, isPair, isScalar, LineCounter, type Node, parseDocument, type Range, visit } from 'yaml';
 import type * as z from 'zod';
 import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
-import { suggest } from '../platform/suggest.ts';
+import { suggest } from '../platform/text/suggest.ts';
 import type { JsonSchema } from './values/json-schema.ts';
 
 export interface Problem {

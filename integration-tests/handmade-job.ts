@@ -2,7 +2,7 @@ import { createJobSecrets } from '../client/job/job-secrets.ts';
 import { APPLICATION_TYPE, type FrozenJob } from '../conf/job.ts';
 import { roleTags } from '../conf/role-tags.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { loginOf } from '../hadoop/configuration/login-of.ts';
+import { loginOf } from '../hadoop/configuration/login/login-of.ts';
 import type { Login } from '../hadoop/security/login.ts';
 import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';

@@ -40,6 +40,9 @@ function importsOf(file: string): Import[] {
   return [...text.matchAll(SPECIFIER)].map(([, specifier = '']) => ({ file, specifier }));
 }
 
+/** Matches tests, fixtures, and the programs that tests run. */
+const IN_TESTS = /\.(test|fixture)\.|\/testing\/|^integration-tests\/programs\//;
+
 function roomOf(file: string): string {
   return file.split('/')[0] ?? '';
 }
@@ -61,7 +64,7 @@ test('top-level folders import only from the folders listed for them', () => {
 
 test('neither files nor the sub-folders of a top-level folder import each other in a cycle, not even for types', () => {
   const pairs = imports
-    .filter(({ file, specifier }) => specifier.startsWith('.') && !/\.(test|fixture)\.|\/testing\//.test(file))
+    .filter(({ file, specifier }) => specifier.startsWith('.') && !IN_TESTS.test(file))
     .map(({ file, specifier }) => [file, path.posix.join(path.posix.dirname(file), specifier)] as const);
   expect(inCycles(pairs)).toEqual([]);
   const folders = pairs
@@ -86,13 +89,20 @@ test('docs/architecture.md describes exactly the folders with source files', () 
     ([, folder]) => folder,
   );
   const folders = new Set(
-    sources
-      .filter((file) => !/\.(test|fixture)\.|\/testing\//.test(file) && roomOf(file) !== 'examples')
-      .map((file) => path.posix.dirname(file)),
+    sources.filter((file) => !IN_TESTS.test(file) && roomOf(file) !== 'examples').map((file) => path.posix.dirname(file)),
   );
   const here = described.filter((folder = '') => roomOf(folder) in MAY_IMPORT && roomOf(folder) !== 'examples');
   const withFiles = [...folders].filter((folder) => folder !== 'client' && folder !== 'training');
   expect(here.toSorted()).toEqual(withFiles.toSorted());
+});
+
+test('no folder contains more than 20 source files', () => {
+  const folders = new Map<string, number>();
+  for (const file of tracked.filter((file) => /\.(ts|mts|js|mjs|py)$/.test(file) && !IN_TESTS.test(file))) {
+    const folder = path.posix.dirname(file);
+    folders.set(folder, (folders.get(folder) ?? 0) + 1);
+  }
+  expect([...folders].filter(([, files]) => files > 20)).toEqual([]);
 });
 
 test('only examples import the package by its name', () => {

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { nameNodesOf } from '../hadoop/configuration/name-nodes.ts';
-import { configurationOfResourceManager } from '../hadoop/configuration/remote-configuration.ts';
-import { groupsOfUser } from '../hadoop/configuration/user-groups.ts';
+import { nameNodesOf } from '../hadoop/configuration/file-systems/name-nodes.ts';
+import { groupsOfUser } from '../hadoop/configuration/login/user-groups.ts';
+import { configurationOfResourceManager } from '../hadoop/configuration/remote/remote-configuration.ts';
 import type { ApplicationSubmission } from '../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';

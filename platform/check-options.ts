@@ -1,5 +1,5 @@
 import { type ErrorCode, TonyError } from './errors.ts';
-import { suggest } from './suggest.ts';
+import { suggest } from './text/suggest.ts';
 
 /** Names of all options of `T`. The compiler verifies that the list is complete. */
 export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };

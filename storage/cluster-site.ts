@@ -1,5 +1,5 @@
 import { DEFAULT_SITE, parseSite, type SiteConfig } from '../conf/resolve/site.ts';
-import { HDFS_URI } from '../hadoop/configuration/hdfs-place.ts';
+import { HDFS_URI } from '../hadoop/configuration/file-systems/hdfs-place.ts';
 import { readIfStored } from './read-if-stored.ts';
 import type { Storage } from './storage.ts';
 import { joinUri } from './uri.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { jittered, pause } from '../platform/backoff.ts';
+import { jittered, pause } from '../platform/async/backoff.ts';
 import { type ByteSource, openSource } from '../platform/byte-source.ts';
 import { TonyError } from '../platform/errors.ts';
 import type { ListPage, ListRequest, ObjectPlace, S3Client, StoredObject, UploadedPart } from './s3/s3-client.ts';

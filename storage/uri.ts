@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { HdfsLocation } from '../hadoop/configuration/hdfs-place.ts';
+import type { HdfsLocation } from '../hadoop/configuration/file-systems/hdfs-place.ts';
 import { TonyError } from '../platform/errors.ts';
 
 /*

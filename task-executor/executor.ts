@@ -8,16 +8,16 @@ import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorS
 import { inheritsPort } from './frameworks/framework-environment.ts';
 import { type AssignedGpus, assignGpus } from './gpus/assigned-gpus.ts';
 import { GpuUsage } from './gpus/gpu-usage.ts';
-import { findMaster } from './master-address.ts';
-import { MasterLink } from './master-link.ts';
+import { findMaster } from './master/master-address.ts';
+import { MasterLink } from './master/master-link.ts';
 import { Guard } from './processes/guard.ts';
-import { Program, START_FAILED } from './program.ts';
-import { ProgramServices } from './program-services.ts';
-import { ProgressSoFar, ReportFile } from './report-file.ts';
+import { Program, START_FAILED } from './program/program.ts';
+import { ProgramServices } from './program/program-services.ts';
+import { ProgressSoFar, ReportFile } from './program/report-file.ts';
+import { prepareRun } from './program/task-folder.ts';
 import { TaskSessions } from './sessions/task-sessions.ts';
-import type { ExecutorSettings } from './settings.ts';
+import type { ExecutorSettings } from './settings/settings.ts';
 import { SyncedFolder, timeToSync } from './synced-folder.ts';
-import { prepareRun } from './task-folder.ts';
 
 const TICK_MS = 500;
 /** Heartbeat interval in ms until an ApplicationMaster sends one. */

@@ -3,7 +3,7 @@ import { onSkippedServer } from '../hadoop/tls/skipped-servers.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import { createLogger } from '../platform/log.ts';
 import { Executor } from './executor.ts';
-import { EXECUTOR_ENVIRONMENT, readSettings } from './settings.ts';
+import { EXECUTOR_ENVIRONMENT, readSettings } from './settings/settings.ts';
 
 const { env } = process;
 const log = createLogger({

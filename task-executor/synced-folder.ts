@@ -2,11 +2,11 @@ import { rm } from 'node:fs/promises';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { ExecutorState } from './executor-machine.ts';
-import { type ProgramEnd, START_FAILED } from './program.ts';
-import type { ProgressSoFar } from './report-file.ts';
-import type { ExecutorSettings } from './settings.ts';
+import { type ProgramEnd, START_FAILED } from './program/program.ts';
+import type { ProgressSoFar } from './program/report-file.ts';
+import type { PreparedRun } from './program/task-folder.ts';
+import type { ExecutorSettings } from './settings/settings.ts';
 import type { CheckpointSync } from './storage/checkpoint-sync.ts';
-import type { PreparedRun } from './task-folder.ts';
 
 /** Time limit in ms for storing the last checkpoint of a program that has succeeded. */
 const SUCCEEDED_MS = 600_000;

@@ -42,7 +42,7 @@ export const BUNDLES = [
   { source: 'application-master/main.ts', output: 'container/application-master.mjs' },
   { source: 'application-master/probe/main.ts', output: 'container/probe-master.mjs' },
   { source: 'task-executor/main.ts', output: 'container/task-executor.mjs' },
-  { source: 'task-executor/process-launcher.ts', output: 'container/process-launcher.mjs' },
+  { source: 'task-executor/program/process-launcher.ts', output: 'container/process-launcher.mjs' },
   { source: 'task-executor/mpi/main.ts', output: 'container/mpi.mjs' },
   { source: 'task-executor/probe/main.ts', output: 'container/probe-node.mjs' },
   // A process must contain only one copy of TensorFlow.js: the copy that the user's script imports.
@@ -161,11 +161,16 @@ async function copyWhole(source, folder) {
 
 /** Copies the Python package `tony` and the file with which pip installs it, without the files that Python has compiled. */
 async function copyPython() {
-  const target = path.join(DIST, 'container', 'python', 'tony');
-  await mkdir(target, { recursive: true });
-  const names = (await readdir(path.join(ROOT, 'python', 'tony'))).filter((name) => /\.py$|^py\.typed$/.test(name));
-  await Promise.all(names.map((name) => copyWhole(`python/tony/${name}`, target)));
-  await copyWhole('python/pyproject.toml', path.dirname(target));
+  const target = path.join(DIST, 'container', 'python');
+  const names = await readdir(path.join(ROOT, 'python'), { recursive: true });
+  const sources = names.filter((name) => /\.py$|(^|\/)py\.typed$|^pyproject\.toml$/.test(name));
+  await Promise.all(
+    sources.map(async (name) => {
+      const folder = path.join(target, path.dirname(name));
+      await mkdir(folder, { recursive: true });
+      await copyWhole(path.join('python', name), folder);
+    }),
+  );
 }
 
 async function declarations() {

@@ -1,9 +1,9 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { withTimeout } from '../platform/deadline.ts';
+import { withTimeout } from '../platform/async/deadline.ts';
 import { TonyError } from '../platform/errors.ts';
-import { HttpError } from './answer.ts';
 import type { JobView, LogFile } from './job-view.ts';
+import { HttpError } from './server/answer.ts';
 
 /** An API response: JSON, or `{"error": message}`. */
 export interface ApiAnswer {

@@ -5,11 +5,11 @@ import { pino } from 'pino';
 import { onTestFinished } from 'vitest';
 import { jobStatus } from '../conf/status/job-status.fixture.ts';
 import type { TensorBoardStatus } from '../conf/status/status.ts';
-import type { Access } from './access.ts';
 import { JobSite } from './job-site.ts';
 import type { JobView } from './job-view.ts';
-import { WebServer } from './server.ts';
-import type { TensorBoardTarget } from './tensorboard-target.ts';
+import type { TensorBoardTarget } from './proxy/tensorboard-target.ts';
+import type { Access } from './server/access.ts';
+import { WebServer } from './server/server.ts';
 
 /** The target for a job without TensorBoard. The site then serves the job's own page at the root. */
 export const NO_TENSORBOARD: TensorBoardTarget = { status: () => ({ state: 'off', message: '' }), connect: null };

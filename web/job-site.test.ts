@@ -4,7 +4,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import type { TensorBoardStatus } from '../conf/status/status.ts';
 import { ask, serve, upstream } from './job-site.fixture.ts';
-import type { TensorBoardTarget } from './tensorboard-target.ts';
+import type { TensorBoardTarget } from './proxy/tensorboard-target.ts';
 
 const POLICY = 'content-security-policy';
 

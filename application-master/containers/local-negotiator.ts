@@ -8,7 +8,7 @@ import { CONTAINER_LAYOUT, type FrozenJob, type Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status/status.ts';
 import type { ContainerEnd } from '../../conf/status/task-failure.ts';
 import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { readStat } from '../../platform/process-stat.ts';

@@ -7,7 +7,7 @@ import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/y
 import { aclText } from '../../hadoop/yarn/application-submission.ts';
 import { containerEnd, describeExit } from '../../hadoop/yarn/container-exit.ts';
 import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { Secret } from '../../platform/secret.ts';

@@ -4,7 +4,7 @@ import { describeFailure, describeStderr } from '../../conf/status/event-text.ts
 import type { FailureCost, TaskFailure } from '../../conf/status/task-failure.ts';
 import { counted } from '../../conf/values/quantities.ts';
 import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
-import { backoffMs } from '../../platform/backoff.ts';
+import { backoffMs } from '../../platform/async/backoff.ts';
 import { isFree } from './ending.ts';
 import { type Cause, taskFailure } from './state/diagnostics.ts';
 import type { ProgramExit } from './state/events.ts';

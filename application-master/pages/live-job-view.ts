@@ -1,6 +1,6 @@
 import type { FrozenJob } from '../../conf/job.ts';
 import type { HistoryEntry, JobStatus, MasterStatus } from '../../conf/status/status.ts';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { EventPage, JobView, LogFile, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';

@@ -4,7 +4,7 @@ import { privateKeyOf, readJavaKeyStore } from '../../hadoop/tls/java-key-store.
 import { toPem } from '../../hadoop/tls/pem.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import type { ServerTls } from '../../web/server.ts';
+import type { ServerTls } from '../../web/server/server.ts';
 
 /**
  * If yarn.resourcemanager.application-https.policy is LENIENT or STRICT, the ResourceManager adds these secrets to the ApplicationMaster's

@@ -1,7 +1,7 @@
 import type { FrozenJob } from '../../conf/job.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import type { Access } from '../../web/access.ts';
-import { jobViewers } from '../../web/view-acl.ts';
+import type { Access } from '../../web/server/access.ts';
+import { jobViewers } from '../../web/server/view-acl.ts';
 
 /**
  * Returns the users who may read the job's pages through YARN's proxy: the job's owner, the users in its view ACL, and YARN's

@@ -2,7 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { CONTAINER_LAYOUT, CREDENTIALS, type Resource } from '../../conf/job.ts';
 import { PROBE_LAYOUT, type ProbeOrder, type ProbeResult } from '../../conf/node-probe.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { daemonUri } from '../../hadoop/configuration/hdfs-place.ts';
+import { daemonUri } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
 import { type ContainerInputs, readContainerInputs } from '../../hadoop/rpc/container-inputs.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { createLogger } from '../../platform/log.ts';

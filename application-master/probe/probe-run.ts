@@ -7,7 +7,7 @@ import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/y
 import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
 import { formatAddress } from '../../platform/address.ts';
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { ProbeLedger } from './probe-ledger.ts';

@@ -1,5 +1,5 @@
 import type { HistoryEntry, JobStatus, UsageSample } from '../../conf/status/status.ts';
-import { backoffMs, pause, retry } from '../../platform/backoff.ts';
+import { backoffMs, pause, retry } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { FEED_ADDRESS_FILE, type FeedAddress } from '../../protos/feed-protocol.ts';

@@ -1,4 +1,4 @@
-import { retry } from '../../platform/backoff.ts';
+import { retry } from '../../platform/async/backoff.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { FrozenJob } from '../../conf/job.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { ContainerLogs } from '../../hadoop/logs/container-logs.ts';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { LogFile, LogTail } from '../../web/job-view.ts';
 

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { Metadata, Server, type ServerDuplexStream, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
 import type { Usage } from '../../conf/status/status.ts';
 import { type Credentials, credentialsForTasks, encodeCredentials } from '../../hadoop/rpc/credentials.ts';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { sameSecret } from '../../platform/same-secret.ts';

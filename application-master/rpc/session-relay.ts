@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { status } from '@grpc/grpc-js';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { SessionMessage, SessionRequest } from '../../protos/session-protocol.ts';
 import type { SessionStream } from '../../protos/session-stream.ts';

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { type ServerDuplexStream, status } from '@grpc/grpc-js';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import type { Logger } from '../../platform/log.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
 import type { Secret } from '../../platform/secret.ts';

@@ -1,4 +1,4 @@
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';

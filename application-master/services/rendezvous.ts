@@ -1,5 +1,5 @@
-import { anySignal } from '../../platform/any-signal.ts';
-import { pause } from '../../platform/backoff.ts';
+import { anySignal } from '../../platform/async/any-signal.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { LARGEST_RENDEZVOUS_KEY, LARGEST_RENDEZVOUS_VALUE } from '../../training/process/service-names.ts';
 

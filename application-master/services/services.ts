@@ -1,5 +1,5 @@
-import { anySignal } from '../../platform/any-signal.ts';
-import { pause } from '../../platform/backoff.ts';
+import { anySignal } from '../../platform/async/any-signal.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { ServiceAnswer } from '../../protos/executor-protocol.ts';

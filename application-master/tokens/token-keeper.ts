@@ -1,7 +1,7 @@
-import type { IssuedTokens } from '../../hadoop/configuration/keytab-tokens.ts';
+import type { IssuedTokens } from '../../hadoop/configuration/login/keytab-tokens.ts';
 import type { Credentials, Token } from '../../hadoop/rpc/credentials.ts';
 import { writeCredentials } from '../../hadoop/rpc/credentials-file.ts';
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { UntimedEvent } from '../job/state/events.ts';

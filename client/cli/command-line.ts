@@ -1,31 +1,31 @@
 import yargs, { type Argv } from 'yargs';
 import { TonyError } from '../../platform/errors.ts';
-import { attachCommand } from './commands/attach.ts';
-import { cacheCommand } from './commands/cache.ts';
-import { completionCommand } from './commands/completion.ts';
-import { configCommand } from './commands/config.ts';
-import { describeCommand } from './commands/describe.ts';
-import { doctorCommand } from './commands/doctor.ts';
-import { eventsCommand } from './commands/events.ts';
-import { execCommand } from './commands/exec.ts';
-import { explainCommand } from './commands/explain.ts';
-import { feedCommand } from './commands/feed.ts';
-import { forwardCommand } from './commands/forward.ts';
-import { historyCommand } from './commands/history.ts';
-import { importCommand } from './commands/import.ts';
-import { initCommand } from './commands/init.ts';
-import { killCommand } from './commands/kill.ts';
-import { listCommand } from './commands/list.ts';
-import { logsCommand } from './commands/logs.ts';
-import { notebookCommand } from './commands/notebook.ts';
-import { quotasCommand } from './commands/quotas.ts';
-import { runtimeCommand } from './commands/runtime.ts';
-import { shellCommand } from './commands/shell.ts';
-import { statusCommand } from './commands/status.ts';
-import { submitCommand } from './commands/submit.ts';
-import { tensorboardCommand } from './commands/tensorboard.ts';
-import { topCommand } from './commands/top.ts';
-import { VERSION, versionCommand } from './commands/version.ts';
+import { cacheCommand } from './commands/cluster/cache.ts';
+import { doctorCommand } from './commands/cluster/doctor.ts';
+import { historyCommand } from './commands/cluster/history.ts';
+import { quotasCommand } from './commands/cluster/quotas.ts';
+import { runtimeCommand } from './commands/cluster/runtime.ts';
+import { completionCommand } from './commands/help/completion.ts';
+import { explainCommand } from './commands/help/explain.ts';
+import { VERSION, versionCommand } from './commands/help/version.ts';
+import { configCommand } from './commands/job-files/config.ts';
+import { importCommand } from './commands/job-files/import.ts';
+import { initCommand } from './commands/job-files/init.ts';
+import { attachCommand } from './commands/jobs/attach.ts';
+import { describeCommand } from './commands/jobs/describe.ts';
+import { eventsCommand } from './commands/jobs/events.ts';
+import { killCommand } from './commands/jobs/kill.ts';
+import { listCommand } from './commands/jobs/list.ts';
+import { logsCommand } from './commands/jobs/logs.ts';
+import { statusCommand } from './commands/jobs/status.ts';
+import { submitCommand } from './commands/jobs/submit.ts';
+import { topCommand } from './commands/jobs/top.ts';
+import { execCommand } from './commands/tasks/exec.ts';
+import { feedCommand } from './commands/tasks/feed.ts';
+import { forwardCommand } from './commands/tasks/forward.ts';
+import { notebookCommand } from './commands/tasks/notebook.ts';
+import { shellCommand } from './commands/tasks/shell.ts';
+import { tensorboardCommand } from './commands/tasks/tensorboard.ts';
 import { checkWords } from './help/check-words.ts';
 import { type DescribedCommand, describeCommands } from './help/command-description.ts';
 import { readAllOptions, splitAtDashes } from './help/read-words.ts';
@@ -105,7 +105,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     .parserConfiguration({ 'strip-dashed': true, 'strip-aliased': true })
     .middleware(async (given) => {
       if (given.verbose === true) {
-        const { showRequests } = await import('../output/request-lines.ts');
+        const { showRequests } = await import('../output/lines/request-lines.ts');
         showRequests((line) => process.stderr.write(`${line}\n`));
       }
       ownArguments(given);

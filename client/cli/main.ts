@@ -1,7 +1,7 @@
 import { onSkippedServer } from '../../hadoop/tls/skipped-servers.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { describeError, describeSkippedServer } from '../output/error-lines.ts';
-import { OUTPUT_FORMATS, valueWriter } from '../output/value-output.ts';
+import { describeError, describeSkippedServer } from '../output/lines/error-lines.ts';
+import { OUTPUT_FORMATS, valueWriter } from '../output/lines/value-output.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { errorOptions, runCommandLine } from './command-line.ts';
 

@@ -1,8 +1,8 @@
 import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { httpsIfTrusted, withAuthorities } from '../../hadoop/configuration/authorities.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { homesOf } from '../../hadoop/configuration/hdfs-place.ts';
-import { clusterUser, loginOf } from '../../hadoop/configuration/login-of.ts';
+import { homesOf } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
+import { clusterUser, loginOf } from '../../hadoop/configuration/login/login-of.ts';
 import type { Login } from '../../hadoop/security/login.ts';
 import type { OptionNames } from '../../platform/check-options.ts';
 import { createStorage } from '../../storage/create-storage.ts';
@@ -66,7 +66,7 @@ export async function readConfiguration({ resourceManager, environment = process
     return configuration.offersHttps ? withAuthorities(configuration, await extraAuthorities(environment)) : configuration;
   }
   const [{ configurationOfResourceManager }, { ServerTrust }] = await Promise.all([
-    import('../../hadoop/configuration/remote-configuration.ts'),
+    import('../../hadoop/configuration/remote/remote-configuration.ts'),
     import('../../hadoop/tls/server-trust.ts'),
   ]);
   const [given, extra] = await Promise.all([ofSite(), extraAuthorities(environment)]);

@@ -1,6 +1,6 @@
 import { masterReplacementMs } from '../../conf/values/lease.ts';
 import { trustOf } from '../../hadoop/configuration/authorities.ts';
-import { propertiesOfDaemon } from '../../hadoop/configuration/remote-configuration.ts';
+import { propertiesOfDaemon } from '../../hadoop/configuration/remote/remote-configuration.ts';
 import type { HadoopCluster } from './cluster.ts';
 
 /** Timeout (ms) for the request to each ResourceManager. If none of them responds, the submission continues. */

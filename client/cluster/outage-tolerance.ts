@@ -1,6 +1,6 @@
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
+import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { untilAborted } from '../../platform/until-aborted.ts';
 
 /** Default time (ms) after which commands that follow a job give up on an unreachable cluster. */
 export const MAX_WAIT_MS = 600_000;

@@ -1,8 +1,8 @@
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { parseSite, SITE_FILE, type SiteConfig, storageOfSite } from '../../conf/resolve/site.ts';
-import { gatewayProperties } from '../../hadoop/configuration/gateway.ts';
-import { GATEWAY_CREDENTIALS } from '../../hadoop/configuration/gateway-login.ts';
+import { gatewayProperties } from '../../hadoop/configuration/file-systems/gateway.ts';
+import { GATEWAY_CREDENTIALS } from '../../hadoop/configuration/login/gateway-login.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { readIfExists } from '../../platform/files/read-if-exists.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';

@@ -1,7 +1,7 @@
 import { amountPaths, type JobLimits, type Quotas } from '../../conf/quota-schema.ts';
 import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { amountsOf } from '../../hadoop/yarn/running-job.ts';
-import { suggest } from '../../platform/suggest.ts';
+import { suggest } from '../../platform/text/suggest.ts';
 
 /** A resource type or queue in the site file that the cluster does not have. Its limit has no effect. */
 export interface UnknownName {

@@ -9,8 +9,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { jobStatus } from '../../conf/status/job-status.fixture.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
-import { killJob } from './kill-job.ts';
 import { LocalJob } from './local-job.ts';
+import { killJob } from './operations/kill-job.ts';
 
 const ID = 'local_1795225023264_0001';
 let root = '';

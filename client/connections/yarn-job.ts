@@ -5,7 +5,7 @@ import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { parseJson } from '../../platform/json-value.ts';
-import { suggest } from '../../platform/suggest.ts';
+import { suggest } from '../../platform/text/suggest.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { applicationOf } from '../cluster/application-of-status.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';

@@ -1,9 +1,9 @@
 import { connect, type DetailedPeerCertificate, type TLSSocket } from 'node:tls';
 import { offersBoth, trustOf } from '../../hadoop/configuration/authorities.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { gatewayOf } from '../../hadoop/configuration/gateway.ts';
-import { fileSystemsOf, locationOf } from '../../hadoop/configuration/hdfs-place.ts';
-import { nameNodesOf } from '../../hadoop/configuration/name-nodes.ts';
+import { gatewayOf } from '../../hadoop/configuration/file-systems/gateway.ts';
+import { fileSystemsOf, locationOf } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
+import { nameNodesOf } from '../../hadoop/configuration/file-systems/name-nodes.ts';
 import type { ServerTrust } from '../../hadoop/tls/server-trust.ts';
 import { tlsFailure } from '../../hadoop/tls/tls-failure.ts';
 import type { TonyError } from '../../platform/errors.ts';

@@ -1,7 +1,7 @@
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { gatewayOf } from '../../hadoop/configuration/gateway.ts';
-import { fileSystemsOf, locationOf } from '../../hadoop/configuration/hdfs-place.ts';
-import { type FileSystemName, fileSystemUri, nameNodesOf } from '../../hadoop/configuration/name-nodes.ts';
+import { gatewayOf } from '../../hadoop/configuration/file-systems/gateway.ts';
+import { fileSystemsOf, locationOf } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
+import { type FileSystemName, fileSystemUri, nameNodesOf } from '../../hadoop/configuration/file-systems/name-nodes.ts';
 
 /** Maximum number of file systems to describe. A mount table may contain many more. */
 const MAXIMUM = 6;

@@ -1,4 +1,4 @@
-import { shellWord } from '../../platform/shell-word.ts';
+import { shellWord } from '../../platform/text/shell-word.ts';
 import type { Entry } from '../../storage/storage.ts';
 import { doubtful, good, type Verdict } from './diagnosis.ts';
 

@@ -1,5 +1,5 @@
-import { firstNames } from '../../platform/first-names.ts';
-import { shellWord } from '../../platform/shell-word.ts';
+import { firstNames } from '../../platform/text/first-names.ts';
+import { shellWord } from '../../platform/text/shell-word.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { isUserName } from '../records/history-place.ts';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
+import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { FeedAddress, FeedMessage } from '../../protos/feed-protocol.ts';

@@ -1,8 +1,8 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { sameSecret } from '../../platform/same-secret.ts';
-import { cookieOf, Gate, isAddressedHere } from '../../web/access.ts';
-import { answer, answerText } from '../../web/answer.ts';
+import { cookieOf, Gate, isAddressedHere } from '../../web/server/access.ts';
+import { answer, answerText } from '../../web/server/answer.ts';
 import type { JobPlace } from '../records/job-place.ts';
 
 export interface Visitor {

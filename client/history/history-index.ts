@@ -1,6 +1,6 @@
 import type { JobStatus } from '../../conf/status/status.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
-import { withTimeout } from '../../platform/deadline.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { byAge, type HistoryStore } from '../records/history-store.ts';
 import { listed, type OutlineFiles, outlineFiles, type ReadOutline, readOutline } from '../records/job-outline.ts';

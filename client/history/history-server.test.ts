@@ -10,7 +10,7 @@ import type { JobStatus } from '../../conf/status/status.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { HistoryList } from '../../web/history-list.ts';
 import type { ScalarCharts } from '../../web/job-view.ts';
-import { WebServer } from '../../web/server.ts';
+import { WebServer } from '../../web/server/server.ts';
 import { type HistoryAccess, SimpleAccess, TokenAccess } from './history-access.ts';
 import { HistoryServer } from './history-server.ts';
 import { LocalHistory } from './local-history.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { DEFAULT_SITE } from '../../conf/resolve/site.ts';
-import { closing } from '../../platform/closing.ts';
+import { closing } from '../../platform/async/closing.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { messageOf } from '../../platform/errors.ts';
-import { isAddressedHere } from '../../web/access.ts';
-import { answerText } from '../../web/answer.ts';
-import { HostAddresses } from '../../web/host-addresses.ts';
+import { isAddressedHere } from '../../web/server/access.ts';
+import { answerText } from '../../web/server/answer.ts';
+import { HostAddresses } from '../../web/server/host-addresses.ts';
 import type { JobPlace } from '../records/job-place.ts';
 import type { HistoryAccess, Visitor } from './history-access.ts';
 

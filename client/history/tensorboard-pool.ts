@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { TensorBoardStatus } from '../../conf/status/status.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import type { TensorBoardTarget } from '../../web/tensorboard-target.ts';
+import type { TensorBoardTarget } from '../../web/proxy/tensorboard-target.ts';
 
 /** Maximum number of running TensorBoards. Each one needs several hundred MB of memory. */
 const MOST = 3;

@@ -3,7 +3,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { CREDENTIALS } from '../../conf/job.ts';
-import { configurationOfNode } from '../../hadoop/configuration/node-configuration.ts';
+import { configurationOfNode } from '../../hadoop/configuration/remote/node-configuration.ts';
 import { createJobSecrets } from './job-secrets.ts';
 
 test('configurationOfNode reads the configuration of a node with a self-signed certificate', async () => {

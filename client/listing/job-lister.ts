@@ -5,7 +5,7 @@ import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manage
 import { checkOptions } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { parseJson } from '../../platform/json-value.ts';
-import { suggest } from '../../platform/suggest.ts';
+import { suggest } from '../../platform/text/suggest.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../cluster/cluster.ts';
 import { MASTER_ANSWER_MS, MasterSilence } from '../cluster/master-silence.ts';
 import { waitingReason } from '../cluster/yarn-diagnostics.ts';

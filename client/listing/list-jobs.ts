@@ -1,5 +1,5 @@
+import { closing } from '../../platform/async/closing.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
-import { closing } from '../../platform/closing.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions } from '../cluster/cluster.ts';
 import { type JobSummary, type ListOptions, openLister } from './job-lister.ts';

@@ -1,8 +1,8 @@
 import type { JobStatus } from '../../conf/status/status.ts';
 import { isEndState } from '../../conf/status/status.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
+import { closing } from '../../platform/async/closing.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
-import { closing } from '../../platform/closing.ts';
 import { applicationOf } from '../cluster/application-of-status.ts';
 import { LocalJob } from '../connections/local-job.ts';
 import { HistoryIndex } from '../history/history-index.ts';

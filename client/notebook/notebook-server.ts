@@ -1,9 +1,9 @@
 import { Readable, Writable } from 'node:stream';
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
-import { JobHandle } from '../connections/job-handle.ts';
+import { JobHandle } from '../connections/operations/job-handle.ts';
 import { execInTask } from '../sessions/exec.ts';
 import { NOTEBOOK_ROLE } from './notebook-job.ts';
 

@@ -1,7 +1,7 @@
+import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { untilAborted } from '../../platform/until-aborted.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
-import { killJob } from '../connections/kill-job.ts';
+import { killJob } from '../connections/operations/kill-job.ts';
 import { forwardPort } from '../sessions/forward-port.ts';
 import { NOTEBOOK_TASK, notebookServer } from './notebook-server.ts';
 

@@ -1,6 +1,6 @@
 import type { Job } from '../../conf/job.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { firstNames } from '../../platform/first-names.ts';
+import { firstNames } from '../../platform/text/first-names.ts';
 import type { JobKeytab } from '../job/job-keytab.ts';
 
 const ALLOWED_RUNTIMES = 'yarn.nodemanager.runtime.linux.allowed-runtimes';

@@ -1,6 +1,6 @@
 import type { Job } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { firstNames } from '../../platform/first-names.ts';
+import { firstNames } from '../../platform/text/first-names.ts';
 import type { RecordedNode } from '../cluster/node-record.ts';
 import type { EnvironmentDescription } from '../python/build-environment.ts';
 import { compareGlibc } from '../python/wheel-name.ts';

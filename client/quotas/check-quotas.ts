@@ -3,7 +3,7 @@ import { type Violation, violationsOf } from '../../conf/quota-violations.ts';
 import { type Owner, queueName } from '../../conf/quotas.ts';
 import { withFinalValues } from '../../conf/resolve/final-values.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
-import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
+import { groupsOfUser } from '../../hadoop/configuration/login/user-groups.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';

@@ -1,6 +1,6 @@
 import { describeAmount } from '../../conf/quotas.ts';
 import { formatMemory } from '../../conf/values/units.ts';
-import { firstNames } from '../../platform/first-names.ts';
+import { firstNames } from '../../platform/text/first-names.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
 import type { QuotaSum } from './quota-sums.ts';

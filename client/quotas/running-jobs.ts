@@ -1,5 +1,5 @@
 import type { Quotas } from '../../conf/quota-schema.ts';
-import { groupsOfUser } from '../../hadoop/configuration/user-groups.ts';
+import { groupsOfUser } from '../../hadoop/configuration/login/user-groups.ts';
 import { GroupMemory } from '../../hadoop/rpc/group-memory.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { holdsTasks, runningJob } from '../../hadoop/yarn/running-job.ts';

@@ -1,5 +1,5 @@
 import { TonyError } from '../../platform/errors.ts';
-import { firstNames } from '../../platform/first-names.ts';
+import { firstNames } from '../../platform/text/first-names.ts';
 import { severalAtOnce } from '../terminal/several-at-once.ts';
 import type { HistoryStore } from './history-store.ts';
 import type { JobPlace } from './job-place.ts';

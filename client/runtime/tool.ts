@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { anySignal } from '../../platform/any-signal.ts';
+import { anySignal } from '../../platform/async/any-signal.ts';
 import { TonyError } from '../../platform/errors.ts';
 
 export interface ToolCall {

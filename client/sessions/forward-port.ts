@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { anySignal } from '../../platform/any-signal.ts';
-import { pause } from '../../platform/backoff.ts';
+import { anySignal } from '../../platform/async/any-signal.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { isAway } from '../cluster/outage-tolerance.ts';
 import type { JobConnection } from '../connections/job-connection.ts';

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { type ClientDuplexStream, Metadata, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
 import { formatAddress } from '../../platform/address.ts';
-import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
-import { withTimeout } from '../../platform/deadline.ts';
+import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
 import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';

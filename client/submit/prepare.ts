@@ -1,11 +1,11 @@
 import type { Job } from '../../conf/job.ts';
 import { checkedJob } from '../../conf/resolve/resolved-job.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
+import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { untilAborted } from '../../platform/until-aborted.ts';
 import { type HadoopCluster, openCluster } from '../cluster/cluster.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
-import { killJob } from '../connections/kill-job.ts';
+import { killJob } from '../connections/operations/kill-job.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
 import type { Prepared, PrepareOptions } from './prepared.ts';

@@ -12,8 +12,8 @@ import { checkOptions, type OptionNames } from '../../platform/check-options.ts'
 import { TonyError } from '../../platform/errors.ts';
 import { encodeJsonValue } from '../../platform/json-value.ts';
 import type { Cluster } from '../../training/cluster/cluster.ts';
-import { JobHandle } from '../connections/job-handle.ts';
-import type { LogLine } from '../connections/job-logs.ts';
+import { JobHandle } from '../connections/operations/job-handle.ts';
+import type { LogLine } from '../connections/operations/job-logs.ts';
 import { hashFolder } from '../job/source-archive.ts';
 import { listFolder } from '../job/source-folder.ts';
 import { localRoot, placeFolder } from '../staging/local-folder.ts';

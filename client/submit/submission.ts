@@ -2,7 +2,7 @@ import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Reso
 import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { dockerEnvironment } from '../../conf/values/docker.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { daemonUri } from '../../hadoop/configuration/hdfs-place.ts';
+import { daemonUri } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
 import type { Token } from '../../hadoop/rpc/credentials.ts';
 import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';

@@ -1,4 +1,4 @@
-import { anySignal } from '../../platform/any-signal.ts';
+import { anySignal } from '../../platform/async/any-signal.ts';
 
 /**
  * Runs several operations concurrently, like `Promise.all`. If an operation fails or `outer` is aborted, aborts the remaining operations

@@ -1,7 +1,7 @@
 import type { ReadStream, WriteStream } from 'node:tty';
 import type { JobConnection, Observation } from '../connections/job-connection.ts';
 import type { JobSummary } from '../listing/job-lister.ts';
-import { statusLines } from '../output/status-lines.ts';
+import { statusLines } from '../output/lines/status-lines.ts';
 import { printable, type Terminal, terminalOf } from '../terminal/terminal.ts';
 import { JOB_ORDERINGS, jobFrame, jobsFrame, TASK_ORDERINGS } from './top-frame.ts';
 import { FIRST_VIEW } from './top-view.ts';

@@ -1,6 +1,6 @@
 import type { ReadStream, WriteStream } from 'node:tty';
-import { pause } from '../../platform/backoff.ts';
-import { untilAborted } from '../../platform/until-aborted.ts';
+import { pause } from '../../platform/async/backoff.ts';
+import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { OutageTolerance } from '../cluster/outage-tolerance.ts';
 import { FullScreen } from '../terminal/full-screen.ts';
 import { INTERRUPTED } from '../terminal/interrupts.ts';

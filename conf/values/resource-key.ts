@@ -1,4 +1,4 @@
-import { suggest } from '../../platform/suggest.ts';
+import { suggest } from '../../platform/text/suggest.ts';
 
 const RESOURCE_KEYS: readonly string[] = ['memory', 'vcores', 'gpus'];
 const OTHER_NAMES: ReadonlyMap<string, string> = new Map([

@@ -1,5 +1,5 @@
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
-import { type HdfsLocation, type HdfsPlace, placeOf } from '../configuration/hdfs-place.ts';
+import { type HdfsLocation, type HdfsPlace, placeOf } from '../configuration/file-systems/hdfs-place.ts';
 import { WebHdfs } from './web-hdfs.ts';
 import type { WebHdfsOptions } from './web-hdfs-transport.ts';
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { redirectOfGateway } from '../configuration/gateway.ts';
+import { redirectOfGateway } from '../configuration/file-systems/gateway.ts';
 import { type HttpAnswer, HttpClient, type HttpRequest, readWhole } from '../http/http-client.ts';
 import { isTransient, parseRemoteException, type RemoteException, storageError } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome, outcomeOf } from '../rpc/address-round.ts';

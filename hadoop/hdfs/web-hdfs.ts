@@ -4,10 +4,10 @@ import { type ByteSource, canBeSentAgain, openSource } from '../../platform/byte
 import { TonyError } from '../../platform/errors.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
-import { gatewayOf } from '../configuration/gateway.ts';
-import { gatewayLogin } from '../configuration/gateway-login.ts';
-import { loginOf } from '../configuration/login-of.ts';
-import { type FileSystemName, nameNodesOf, unknownNameservice } from '../configuration/name-nodes.ts';
+import { gatewayOf } from '../configuration/file-systems/gateway.ts';
+import { type FileSystemName, nameNodesOf, unknownNameservice } from '../configuration/file-systems/name-nodes.ts';
+import { gatewayLogin } from '../configuration/login/gateway-login.ts';
+import { loginOf } from '../configuration/login/login-of.ts';
 import { readWhole } from '../http/http-client.ts';
 import { storageError } from '../http/remote-exception.ts';
 import { upload } from '../http/upload.ts';

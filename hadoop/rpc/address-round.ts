@@ -1,4 +1,4 @@
-import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
+import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import type { TonyError } from '../../platform/errors.ts';
 import { reportSkippedServer } from '../tls/skipped-servers.ts';
 

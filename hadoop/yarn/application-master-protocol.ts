@@ -1,5 +1,5 @@
-import { pause } from '../../platform/backoff.ts';
-import { withTimeout } from '../../platform/deadline.ts';
+import { pause } from '../../platform/async/backoff.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { parseContainerId } from '../rpc/application-id.ts';

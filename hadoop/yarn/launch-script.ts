@@ -1,5 +1,5 @@
 import { TonyError } from '../../platform/errors.ts';
-import { shellWord } from '../../platform/shell-word.ts';
+import { shellWord } from '../../platform/text/shell-word.ts';
 
 /*
  * A NodeManager inserts a container's environment and command into a launch script (ContainerLaunch, DefaultContainerExecutor):

@@ -4,7 +4,7 @@ import * as z from 'zod';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
-import { loginOf } from '../configuration/login-of.ts';
+import { loginOf } from '../configuration/login/login-of.ts';
 import { AddressRound, type Outcome, outcomeOf } from '../rpc/address-round.ts';
 import { parseApplicationId } from '../rpc/application-id.ts';
 import { type Login, SimpleLogin, sendAs } from '../security/login.ts';

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { NO_TENSORBOARD } from '../../web/job-site.fixture.ts';
 import { JobSite } from '../../web/job-site.ts';
-import { WebServer } from '../../web/server.ts';
+import { WebServer } from '../../web/server/server.ts';
 import { type Scene, sceneView } from './page-views.ts';
 
 export interface PageServer {

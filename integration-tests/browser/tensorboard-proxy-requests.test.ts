@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { expect, onTestFinished, type TestContext, test } from 'vitest';
 import { jobView, SILENT } from '../../web/job-site.fixture.ts';
 import { JobSite } from '../../web/job-site.ts';
-import { WebServer } from '../../web/server.ts';
+import { WebServer } from '../../web/server/server.ts';
 import { useBrowser } from './chromium.ts';
 import { startGateway } from './tensorboard-proxy-gateway.ts';
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { toXml } from '../cluster/configuration.mjs';
 import { knoxJars, knoxServices } from '../cluster/jars.mjs';
 

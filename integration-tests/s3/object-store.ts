@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll } from 'vitest';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { Secret } from '../../platform/secret.ts';
 import type { S3Connection } from '../../storage/s3/s3-connection.ts';
 import { runMaven } from '../cluster/jars.mjs';

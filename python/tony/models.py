@@ -12,8 +12,8 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from . import _places
 from ._errors import TonyError
 from ._files import open_file
-from ._tfjs_config import hard_sigmoid, keras_layer, tfjs_topology, weight_names
-from ._tfjs_optimizer import keras_optimizer, tfjs_optimizer
+from ._tfjs.config import hard_sigmoid, keras_layer, tfjs_topology, weight_names
+from ._tfjs.optimizer import keras_optimizer, tfjs_optimizer
 
 __all__ = ["load_optimizer", "load_tfjs", "register", "save_tfjs"]
 

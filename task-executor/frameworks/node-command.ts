@@ -1,4 +1,4 @@
-import { shellWord } from '../../platform/shell-word.ts';
+import { shellWord } from '../../platform/text/shell-word.ts';
 
 /** Returns a bash command that runs one of the bundles with low memory usage and without the NODE_OPTIONS that the user's program has. */
 export function nodeCommand(...words: readonly string[]): string {

@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:net';
-import { jittered, pause } from '../../platform/backoff.ts';
+import { jittered, pause } from '../../platform/async/backoff.ts';
 import type { GpuDevice } from './gpu-devices.ts';
 
 /*

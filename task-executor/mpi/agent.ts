@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import type { Channel } from '../../training/connections/channel.ts';
 import { IncomingHandshakes } from '../../training/connections/incoming-handshakes.ts';
 import { openListener } from '../../training/connections/listener.ts';

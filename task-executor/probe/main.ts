@@ -7,13 +7,13 @@ import { CONTAINER_LAYOUT, CREDENTIALS } from '../../conf/job.ts';
 import type { ProbeFacts, ProbeOrder, ProbePeers, ProbeReached, Unreached } from '../../conf/node-probe.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { readContainerInputs } from '../../hadoop/rpc/container-inputs.ts';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import { CERTIFICATE_NAME } from '../../protos/executor-protocol.ts';
 import { pinnedIdentity } from '../../protos/pinned-identity.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { EXECUTOR_ENVIRONMENT, parseAddress } from '../settings.ts';
+import { EXECUTOR_ENVIRONMENT, parseAddress } from '../settings/settings.ts';
 import { dial } from './dial.ts';
 
 /**

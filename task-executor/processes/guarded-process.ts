@@ -1,8 +1,8 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
-import { pause } from '../../platform/backoff.ts';
-import { withTimeout } from '../../platform/deadline.ts';
+import { pause } from '../../platform/async/backoff.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import type { Guard } from './guard.ts';
 import { ProcessTree } from './process-tree.ts';
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
-import { anySignal } from '../../platform/any-signal.ts';
+import { anySignal } from '../../platform/async/any-signal.ts';
 import type { SessionEnd } from '../../protos/session-protocol.ts';
 import { type SessionStream, writeTo } from '../../protos/session-stream.ts';
 import { type ListeningSocket, listeningSockets } from './listening-socket.ts';

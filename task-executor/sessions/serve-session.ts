@@ -1,4 +1,4 @@
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { SessionEnd, SessionRequest } from '../../protos/session-protocol.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
-import { backoffMs, pause } from '../../platform/backoff.ts';
+import { backoffMs, pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { SaveOptions } from './file-checkpoints.ts';
 import { InvalidVersion, type LocalVersion, markedVersions, stageVersion } from './local-versions.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT } from '../../conf/job.ts';
-import { retry } from '../../platform/backoff.ts';
+import { retry } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { CheckpointSync } from './checkpoint-sync.ts';
 import { FileCheckpoints, type RestoredCheckpoint } from './file-checkpoints.ts';

@@ -1,4 +1,4 @@
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { messageOf } from '../../platform/errors.ts';
 import { isStorageUnreachable } from '../../storage/storage-unreachable.ts';
 import { type CheckpointStore, isDamage, type StoredCheckpoint } from './checkpoint-store.ts';

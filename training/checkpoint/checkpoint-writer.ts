@@ -1,4 +1,4 @@
-import { type Backoff, backoffMs, jittered, pause } from '../../platform/backoff.ts';
+import { type Backoff, backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Snapshot } from './checkpoint-format.ts';
 import type { CheckpointStore } from './checkpoint-store.ts';

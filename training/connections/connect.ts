@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Server } from 'node:net';
-import { retry } from '../../platform/backoff.ts';
+import { retry } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type Channel, dialedChannel } from './channel.ts';
 import {

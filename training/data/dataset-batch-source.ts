@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import * as z from 'zod';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';

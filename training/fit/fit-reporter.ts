@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { firstNames } from '../../platform/first-names.ts';
+import { firstNames } from '../../platform/text/first-names.ts';
 import { nativeKernelsOf } from '../backend/native/native-kernels.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 import type { StepValues } from '../model/step-part.ts';

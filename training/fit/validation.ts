@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { type Batch, batchOf, countExamples, prepareBatch, type TrainingData } from '../data/data.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { anySignal } from '../../platform/any-signal.ts';
-import { pause, retry } from '../../platform/backoff.ts';
+import { anySignal } from '../../platform/async/any-signal.ts';
+import { pause, retry } from '../../platform/async/backoff.ts';
 import { wholeNumber } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Cluster } from '../cluster/cluster.ts';

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 
 /**
  * The time limits in ms for a program's final work, just before it exits. The executor kills the program three seconds after sending a

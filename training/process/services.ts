@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net';
-import { backoffMs, jittered, pause } from '../../platform/backoff.ts';
+import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { ERROR_CODES, type ErrorCode, messageOf, TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from './service-frame.ts';

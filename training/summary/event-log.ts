@@ -2,7 +2,7 @@ import { closeSync, mkdirSync, openSync, readdirSync, writeSync } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { pause } from '../../platform/backoff.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri, parseUri } from '../../storage/uri.ts';

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { withTimeout } from '../../platform/deadline.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';

@@ -1,10 +1,10 @@
 import { type FileHandle, mkdir, open, rename, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
-import { backoffMs } from '../../platform/backoff.ts';
-import { withTimeout } from '../../platform/deadline.ts';
+import { backoffMs } from '../../platform/async/backoff.ts';
+import { withTimeout } from '../../platform/async/deadline.ts';
+import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import { untilAborted } from '../../platform/until-aborted.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { repeatPasses } from '../repeat-passes.ts';
 import { isSafeName, MIRROR_LIMITS, type MirrorLimits, planOf, type StoredFile } from './mirror-plan.ts';

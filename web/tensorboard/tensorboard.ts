@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TensorBoardStatus } from '../../conf/status/status.ts';
-import { backoffMs, pause } from '../../platform/backoff.ts';
+import { backoffMs, pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { findPythons, type Python } from '../../platform/python/interpreters.ts';

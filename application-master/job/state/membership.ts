@@ -1,5 +1,5 @@
 import type { Job, Role } from '../../../conf/job.ts';
-import { backoffMs } from '../../../platform/backoff.ts';
+import { backoffMs } from '../../../platform/async/backoff.ts';
 import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
 

@@ -1,5 +1,5 @@
 import { type Job, type Role, TENSORBOARD_ROLE } from '../../../conf/job.ts';
-import { backoffMs } from '../../../platform/backoff.ts';
+import { backoffMs } from '../../../platform/async/backoff.ts';
 import { isOver, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { awaitedTasks, restartsAlone } from './membership.ts';
 

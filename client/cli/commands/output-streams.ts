@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import type { ReadStream } from 'node:tty';
-import type { LogLine } from '../../connections/log-reader.ts';
-import type { JobOutput } from '../../output/job-output.ts';
-import { LiveOutput } from '../../output/live-output.ts';
-import { LogLines } from '../../output/log-lines.ts';
-import { QuietOutput } from '../../output/quiet-output.ts';
-import { TextOutput } from '../../output/text-output.ts';
-import { ValueOutput } from '../../output/value-job-output.ts';
-import { type OutputFormat, valueWriter } from '../../output/value-output.ts';
+import type { LogLine } from '../../connections/operations/log-reader.ts';
+import type { JobOutput } from '../../output/job/job-output.ts';
+import { LiveOutput } from '../../output/job/live-output.ts';
+import { QuietOutput } from '../../output/job/quiet-output.ts';
+import { TextOutput } from '../../output/job/text-output.ts';
+import { ValueOutput } from '../../output/job/value-job-output.ts';
+import { LogLines } from '../../output/lines/log-lines.ts';
+import { type OutputFormat, valueWriter } from '../../output/lines/value-output.ts';
 import { LineOutput } from '../../terminal/line-output.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 

@@ -1,5 +1,5 @@
 import { formatBytes } from '../../../conf/values/quantities.ts';
-import { type OutputFormat, valueWriter } from '../../output/value-output.ts';
+import { type OutputFormat, valueWriter } from '../../output/lines/value-output.ts';
 import { printable } from '../../terminal/terminal.ts';
 
 export interface Removal {

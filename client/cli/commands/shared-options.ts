@@ -1,5 +1,5 @@
 import type { Options } from 'yargs';
-import { OUTPUT_FORMATS } from '../../output/value-output.ts';
+import { OUTPUT_FORMATS } from '../../output/lines/value-output.ts';
 
 export const CLUSTER_OPTIONS = {
   'resource-manager': {

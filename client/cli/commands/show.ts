@@ -1,4 +1,4 @@
-import type { OutputFormat } from '../../output/value-output.ts';
+import type { OutputFormat } from '../../output/lines/value-output.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
 /**
@@ -12,7 +12,7 @@ export async function show(
   notice = '',
 ): Promise<void> {
   if (output !== 'table') {
-    const { valueWriter } = await import('../../output/value-output.ts');
+    const { valueWriter } = await import('../../output/lines/value-output.ts');
     const write = await valueWriter(output);
     for (const value of notice === '' ? values : [...values, { type: 'notice', message: notice }]) {
       write(value);

@@ -1,4 +1,4 @@
-import { withTimeout } from '../../../platform/deadline.ts';
+import { withTimeout } from '../../../platform/async/deadline.ts';
 
 /** Time limit for the cluster's response, in ms since this process started. Kept short because the user is waiting for the completion. */
 const ANSWER_MS = 450;

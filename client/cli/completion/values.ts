@@ -1,4 +1,4 @@
-import { closing } from '../../../platform/closing.ts';
+import { closing } from '../../../platform/async/closing.ts';
 import type { JobSummary } from '../../listing/job-lister.ts';
 import { inTime } from './in-time.ts';
 import type { Candidate, Typed } from './typed-words.ts';

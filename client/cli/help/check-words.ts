@@ -1,5 +1,5 @@
 import { TonyError } from '../../../platform/errors.ts';
-import { suggest } from '../../../platform/suggest.ts';
+import { suggest } from '../../../platform/text/suggest.ts';
 import type { DescribedCommand, DescribedPositional, NumberRange } from './command-description.ts';
 import { isOptionLike, type ReadWords, readWords, type TypedOption, wantsValue } from './read-words.ts';
 

@@ -2,7 +2,7 @@ import { type ExplainedKey, explainKey } from '../../../conf/explain-key.ts';
 import { jobJsonSchema } from '../../../conf/job-schema.ts';
 import { siteJsonSchema } from '../../../conf/resolve/site.ts';
 import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
-import { suggest } from '../../../platform/suggest.ts';
+import { suggest } from '../../../platform/text/suggest.ts';
 
 export const EXIT_CODES = {
   0: 'the command or the job succeeded',

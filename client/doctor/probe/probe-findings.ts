@@ -1,5 +1,5 @@
 import { counted, formatBytes } from '../../../conf/values/quantities.ts';
-import { firstNames } from '../../../platform/first-names.ts';
+import { firstNames } from '../../../platform/text/first-names.ts';
 import { compareGlibc } from '../../python/wheel-name.ts';
 import { bad, doubtful, type Finding, good, type Verdict } from '../diagnosis.ts';
 import type { NodeFacts } from './node-facts.ts';

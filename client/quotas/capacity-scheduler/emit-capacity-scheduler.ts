@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { trustOf } from '../../../hadoop/configuration/authorities.ts';
 import { parseHadoopXml } from '../../../hadoop/configuration/hadoop-xml.ts';
-import { propertiesOfDaemon } from '../../../hadoop/configuration/remote-configuration.ts';
-import { groupsOfUser } from '../../../hadoop/configuration/user-groups.ts';
+import { groupsOfUser } from '../../../hadoop/configuration/login/user-groups.ts';
+import { propertiesOfDaemon } from '../../../hadoop/configuration/remote/remote-configuration.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../../platform/errors.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster } from '../../cluster/cluster.ts';

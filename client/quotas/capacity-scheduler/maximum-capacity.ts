@@ -2,7 +2,7 @@ import { entryOf } from '../../../conf/quotas.ts';
 import type { CapacityQueue, QueuePartition } from '../../../hadoop/yarn/capacity-queues.ts';
 import { amountsOf } from '../../../hadoop/yarn/running-job.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import { firstNames } from '../../../platform/first-names.ts';
+import { firstNames } from '../../../platform/text/first-names.ts';
 import { reachedLabels } from './node-labels.ts';
 import { type Resources, vector } from './resource-vector.ts';
 import { hasMixedMode, leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';

@@ -1,5 +1,5 @@
 import type { JobLimits, Quotas, RoleLimits } from '../../../conf/quota-schema.ts';
-import { firstNames } from '../../../platform/first-names.ts';
+import { firstNames } from '../../../platform/text/first-names.ts';
 import type { SchedulerDraft } from './scheduler-draft.ts';
 
 type Reason = 'role' | 'job' | 'count' | 'sum' | 'who' | 'idle';

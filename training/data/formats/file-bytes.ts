@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import { Readable as ReadableStream } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
 import { createGunzip, createInflate } from 'node:zlib';
-import { backoffMs, pause } from '../../../platform/backoff.ts';
+import { backoffMs, pause } from '../../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import { isStorageUnreachable } from '../../../storage/storage-unreachable.ts';
 import type { DataFile } from '../reading/file-set.ts';

@@ -1,4 +1,4 @@
-import { pause } from '../../../platform/backoff.ts';
+import { pause } from '../../../platform/async/backoff.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../../process/service-names.ts';
 import { Services } from '../../process/services.ts';

@@ -1,4 +1,4 @@
-import { anySignal } from '../../../platform/any-signal.ts';
+import { anySignal } from '../../../platform/async/any-signal.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import type { Storage } from '../../../storage/storage.ts';

@@ -1,4 +1,4 @@
-import { anySignal } from '../../../platform/any-signal.ts';
+import { anySignal } from '../../../platform/async/any-signal.ts';
 import { wholeNumber } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { FEED_LEAVE, FEED_TAKE } from '../../process/service-names.ts';

@@ -1,4 +1,4 @@
-import { anySignal } from '../../../platform/any-signal.ts';
+import { anySignal } from '../../../platform/async/any-signal.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { disposeElement } from '../reading/dispose.ts';
 import type { DatasetNode } from '../reading/read-context.ts';

@@ -1,4 +1,4 @@
-import { withTimeout } from '../../../platform/deadline.ts';
+import { withTimeout } from '../../../platform/async/deadline.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';

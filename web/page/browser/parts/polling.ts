@@ -1,4 +1,4 @@
-import { backoffMs } from '../../../../platform/backoff.ts';
+import { backoffMs } from '../../../../platform/async/backoff.ts';
 
 /**
  * While the page is hidden, the pauses between requests are this many times as long. A hidden page still polls, so that its data is recent

@@ -4,7 +4,7 @@ export const script = document.currentScript as HTMLScriptElement;
 /** The site's root, including the path prefix that gateways add. */
 export const ROOT = new URL('../../', script.src);
 export const TUNNEL = new URL('tony/tunnel', ROOT).href;
-/** The beginning of the server's error message for an outdated token (web/tunnel.ts). */
+/** The beginning of the server's error message for an outdated token (web/proxy/tunnel.ts). */
 export const OUTDATED = 'This page is outdated';
 
 export const nativeFetch = window.fetch.bind(window);

@@ -1,0 +1,111 @@
+import type { Finding } from '../../../doctor/diagnosis.ts';
+import type { OutputFormat } from '../../../output/lines/value-output.ts';
+import { defineCommand } from '../define-command.ts';
+import { CLUSTER_OPTIONS, durationOf, OUTPUT_OPTION } from '../shared-options.ts';
+
+const MARKS = { good: 'ok', doubtful: 'doubtful', bad: 'bad', unknown: '-' } as const;
+const MARK_WIDTH = 8;
+const NAME_WIDTH = 16;
+const GAP = '  ';
+
+export const doctorCommand = defineCommand({
+  command: 'doctor',
+  describe: 'Check everything that a job needs from the cluster, and show how to fix failed checks; the exit code is 3 if a check fails',
+  builder: (yargs) =>
+    yargs.options({
+      queue: { type: 'string', default: 'default', describe: 'The YARN queue to check', requiresArg: true },
+      probe: {
+        type: 'boolean',
+        default: false,
+        describe: 'Also run one small container on each active node, and report what jobs find there',
+      },
+      nodes: { type: 'number', describe: 'With --probe: number of nodes to probe [default: all]', requiresArg: true },
+      node: {
+        type: 'string',
+        array: true,
+        default: [],
+        describe: 'With --probe: host or NodeManager to probe; repeatable',
+        requiresArg: true,
+      },
+      timeout: {
+        type: 'string',
+        default: '2m',
+        describe: 'With --probe: time limit for the nodes to start their containers and to report',
+        requiresArg: true,
+      },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ output, probe, nodes, node, timeout, queue, resourceManager, staging }) => {
+    const options = { queue, resourceManager, staging };
+    if (!probe && (nodes !== undefined || node.length > 0)) {
+      const { TonyError } = await import('../../../../platform/errors.ts');
+      throw new TonyError('USAGE', '--nodes and --node select the nodes to probe. Add --probe.');
+    }
+    const show = output === 'table' ? await findingPrinter() : await findingWriter(output);
+    const { doctor } = await import('../../../doctor/doctor.ts');
+    let isReady = true;
+    for await (const finding of doctor(options)) {
+      show(finding);
+      isReady &&= finding.state !== 'bad';
+    }
+    if (!probe || !isReady) {
+      return;
+    }
+    const { runProbe } = await import('../../../doctor/probe/run-probe.ts');
+    const timeoutMs = await durationOf('--timeout', timeout);
+    const onProgress = (line: string): void => void process.stderr.write(`${line}\n`);
+    const { untilInterrupted } = await import('../../../terminal/until-interrupted.ts');
+    const { nodes: probed, findings } = await untilInterrupted('Interrupted; the probe was stopped.', (signal) =>
+      runProbe({ ...options, only: node, sample: nodes ?? null, timeoutMs, onProgress, signal }),
+    );
+    if (output === 'table') {
+      const { probeTable } = await import('../../../doctor/probe/probe-table.ts');
+      const { terminalOf } = await import('../../../terminal/terminal.ts');
+      process.stdout.write(`\n${probeTable(probed, terminalOf(process.stdout)).join('\n')}\n\n`);
+    } else {
+      const { valueWriter } = await import('../../../output/lines/value-output.ts');
+      const write = await valueWriter(output);
+      for (const each of probed) {
+        write(each);
+      }
+    }
+    for (const finding of findings) {
+      show(finding);
+    }
+  },
+});
+
+type Show = (finding: Finding) => void;
+
+function noteFailure({ state }: Finding): void {
+  if (state === 'bad') {
+    process.exitCode = 3;
+  }
+}
+
+async function findingWriter(format: Exclude<OutputFormat, 'table'>): Promise<Show> {
+  const { valueWriter } = await import('../../../output/lines/value-output.ts');
+  const write = await valueWriter(format);
+  return (finding) => {
+    noteFailure(finding);
+    write(finding);
+  };
+}
+
+async function findingPrinter(): Promise<Show> {
+  const { harmless, terminalOf, wrap } = await import('../../../terminal/terminal.ts');
+  const terminal = terminalOf(process.stdout);
+  const colours = { good: 'green', doubtful: 'yellow', bad: 'red', unknown: 'dim' } as const;
+  const indent = ' '.repeat(MARK_WIDTH + NAME_WIDTH + 2 * GAP.length);
+  const width = Math.max(30, terminal.columns - 1 - indent.length);
+  return (finding) => {
+    noteFailure(finding);
+    const { name, state, text, remedy } = finding;
+    const mark = terminal.paint(colours[state], MARKS[state].padEnd(MARK_WIDTH));
+    const [first = '', ...more] = [...wrap(harmless(text), width, 20), ...wrap(harmless(remedy), width, 20)];
+    process.stdout.write(
+      `${[`${mark}${GAP}${name.padEnd(NAME_WIDTH)}${GAP}${first}`, ...more.map((line) => `${indent}${line}`)].join('\n')}\n`,
+    );
+  };
+}

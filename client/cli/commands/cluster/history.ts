@@ -1,0 +1,165 @@
+import type { CommandModule } from 'yargs';
+import { closing } from '../../../../platform/async/closing.ts';
+import type { Terminal } from '../../../terminal/terminal.ts';
+import { wholeNumber } from '../../help/command-description.ts';
+import { defineCommand } from '../define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from '../shared-options.ts';
+import { show } from '../show.ts';
+
+const LOCAL_OPTION = {
+  local: { type: 'boolean', default: false, describe: 'Jobs on this machine, submitted with --local' },
+} as const;
+const STATES = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING'] as const;
+
+const listCommand = defineCommand({
+  command: ['list', '$0'],
+  describe: 'List jobs, newest first',
+  builder: (yargs) =>
+    yargs.options({
+      user: { type: 'string', describe: "This user's jobs, instead of yours", requiresArg: true },
+      all: { type: 'boolean', describe: "All users' jobs", conflicts: 'user' },
+      state: {
+        choices: STATES,
+        describe: 'Only jobs in this state',
+        requiresArg: true,
+        coerce: (state?: string) => state?.toUpperCase() as (typeof STATES)[number] | undefined,
+      },
+      name: { type: 'string', describe: 'Only jobs whose name contains this text', requiresArg: true },
+      limit: { ...wholeNumber(1, 100_000), default: 20, describe: 'Maximum number of entries' },
+      ...LOCAL_OPTION,
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ user, all = false, state, name, limit, output, ...options }) => {
+    const { openHistoryStore } = await import('../../../history/open-store.ts');
+    const { HistoryIndex } = await import('../../../history/history-index.ts');
+    await closing(await openHistoryStore(options), async (store) => {
+      const { jobs, message } = await new HistoryIndex(store).list({ user: all ? null : (user ?? store.user), state, name, limit });
+      const { historySummary } = await import('../../../history/history-summary.ts');
+      // `href` is a path on the history server.
+      const values = jobs.map(historySummary).map(({ href: _href, ...summary }) => summary);
+      const table = async (terminal: Terminal) => {
+        const { historyTable } = await import('../../../output/lines/history-lines.ts');
+        return jobs.length === 0 ? ['No jobs found.'] : historyTable(jobs, terminal, all);
+      };
+      await show(output, values, table, message);
+    });
+  },
+});
+
+const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the job, if known', requiresArg: true } } as const;
+
+const showCommand = defineCommand({
+  command: 'show <application>',
+  describe: 'Show what happened during a job and why it failed',
+  builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  handler: async ({ application, user, output, ...options }) => {
+    const { openHistoryStore } = await import('../../../history/open-store.ts');
+    const { findPlace } = await import('../../../records/find-place.ts');
+    const { readRecord } = await import('../../../records/job-record.ts');
+    const { storedStatus } = await import('../../../records/stored-status.ts');
+    const { checkId } = await import('../../../connections/connect-job.ts');
+    await closing(await openHistoryStore({ ...options, local: checkId(application) === 'local' }), async (store) => {
+      const place = await findPlace(store, application, user);
+      const record = await readRecord(store.storage, place, true);
+      const answer = record.final === null ? (await store.answers([place])).get(place.folder) : undefined;
+      const status = storedStatus(record, answer ?? 'forgotten');
+      const { entries } = record;
+      const value = { applicationId: application, history: place.folder, status, events: entries };
+      await show(output, [value], async (terminal) => {
+        const { historyDetails } = await import('../../../output/lines/history-lines.ts');
+        return historyDetails({ folder: place.folder, status, entries }, terminal);
+      });
+    });
+  },
+});
+
+const serveCommand = defineCommand({
+  command: 'serve',
+  describe: "Serve the jobs' pages, including TensorBoard, until you press Ctrl-C",
+  builder: (yargs) =>
+    yargs.options({
+      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 selects a free port' },
+      listen: { type: 'string', default: '127.0.0.1', describe: 'Address to listen on', requiresArg: true },
+      auth: {
+        choices: ['token', 'simple', 'proxy'] as const,
+        default: 'token' as const,
+        describe:
+          'token: visitors need the printed URL. simple: visitors enter their user name, which is not verified. proxy: a reverse proxy authenticates visitors',
+        requiresArg: true,
+      },
+      'trusted-proxy': {
+        type: 'string',
+        array: true,
+        nargs: 1,
+        describe: "Host of the reverse proxy, for --auth proxy. The server accepts requests only from this host's addresses",
+        requiresArg: true,
+      },
+      'user-header': {
+        type: 'string',
+        describe: 'Header in which the reverse proxy sends the user name; default X-Remote-User',
+        requiresArg: true,
+      },
+      ...LOCAL_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async (options) => {
+    const { serveHistory } = await import('../../../history/serve.ts');
+    const { serverLog } = await import('../serving.ts');
+    const { untilSignal } = await import('../../../terminal/until-signal.ts');
+    const server = await serveHistory({ ...options, log: serverLog(), onProgress: (line) => process.stderr.write(`${line}\n`) });
+    // Install the signal handlers before printing the URL, because another program may wait for this line and then send a signal.
+    const ended = untilSignal();
+    process.stdout.write(`history: ${server.url}\n`);
+    await ended;
+    await server.close();
+  },
+});
+
+const pruneCommand = defineCommand({
+  command: 'prune',
+  describe: 'Remove old histories, including their summaries',
+  builder: (yargs) =>
+    yargs.options({
+      'older-than': {
+        type: 'string',
+        describe: 'Minimum time since the last write, e.g. 30d [default: history.keep in the site file, or 90d]',
+        requiresArg: true,
+      },
+      ...DRY_RUN_OPTION,
+      all: { type: 'boolean', default: false, describe: "Include other users' histories, if you are allowed to remove them" },
+      ...LOCAL_OPTION,
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ all, olderThan, dryRun, output, ...options }) => {
+    const given = olderThan === undefined ? undefined : await durationOf('--older-than', olderThan);
+    const { openHistoryStore } = await import('../../../history/open-store.ts');
+    const { pruneHistory } = await import('../../../history/prune-history.ts');
+    const { counted, formatBytes } = await import('../../../../conf/values/quantities.ts');
+    const { shortTime } = await import('../../../terminal/clock.ts');
+    const { reportPruned } = await import('../report-pruned.ts');
+    await closing(await openHistoryStore(options), async (store) => {
+      const olderThanMs = given ?? store.keepMs;
+      await reportPruned(pruneHistory(store, { user: all ? null : store.user, olderThanMs, dryRun, now: Date.now() }), {
+        output,
+        dryRun,
+        value: ({ place: { applicationId, user, folder }, bytes, lastWritten }) => {
+          return { applicationId, user, history: folder, bytes, lastWritten };
+        },
+        text: ({ place: { applicationId, user }, bytes, lastWritten }) => {
+          const day = shortTime(lastWritten).slice(0, 10);
+          return `${applicationId}${all ? ` of ${user}` : ''} (${formatBytes(bytes)}, last written ${day})`;
+        },
+        count: (jobs) => counted(jobs, 'history', 'histories'),
+      });
+    });
+  },
+});
+
+export const historyCommand: CommandModule = {
+  command: 'history',
+  describe: 'List, show, serve or prune job histories',
+  builder: (yargs) => yargs.command(listCommand).command(showCommand).command(serveCommand).command(pruneCommand),
+  handler: () => {},
+};

@@ -1,0 +1,53 @@
+import { defineCommand } from '../define-command.ts';
+import { OUTPUT_OPTION } from '../shared-options.ts';
+
+export const importCommand = defineCommand({
+  command: 'import <configuration>',
+  describe: "Convert a TonY job's configuration (tony.xml) to job.yaml, and list the settings that have no equivalent",
+  builder: (yargs) =>
+    yargs
+      .positional('configuration', { type: 'string', demandOption: true, describe: 'TonY configuration file, e.g. tony.xml' })
+      .options({
+        executes: { type: 'string', describe: "Value of TonY's -executes option", nargs: 1 },
+        'task-params': { type: 'string', describe: "Value of TonY's -task_params option", nargs: 1 },
+        'python-binary-path': { type: 'string', describe: "Value of TonY's -python_binary_path option", nargs: 1 },
+        'src-dir': { type: 'string', describe: "Value of TonY's -src_dir option", requiresArg: true },
+        set: {
+          type: 'string',
+          array: true,
+          nargs: 1,
+          default: [],
+          describe: "Value of TonY's -conf option, e.g. tony.worker.instances=4",
+        },
+        to: { type: 'string', describe: 'Write job.yaml to this file, which must not exist yet', requiresArg: true },
+        ...OUTPUT_OPTION,
+      })
+      .example('$0 import tony.xml --src-dir src --executes "node train.ts" --to job.yaml', ''),
+  handler: async ({ configuration, executes, taskParams, pythonBinaryPath, srcDir, set, to, output }) => {
+    const { importTony } = await import('../../../tony-import/import-tony.ts');
+    const imported = await importTony(configuration, {
+      executes,
+      taskParams,
+      python: pythonBinaryPath,
+      sourceFolder: srcDir,
+      settings: set,
+    });
+    if (to !== undefined) {
+      const { writeNewFile } = await import('../../../files/write-new-file.ts');
+      await writeNewFile(to, imported.yaml, 'Remove the file, or choose another one.');
+    }
+    if (output !== 'table') {
+      const { valueWriter } = await import('../../../output/lines/value-output.ts');
+      (await valueWriter(output))(imported);
+      return;
+    }
+    const { importLines } = await import('../../../tony-import/import-lines.ts');
+    const { terminalOf } = await import('../../../terminal/terminal.ts');
+    // Without --to, stdout is reserved for job.yaml, so the report goes to stderr.
+    const stream = to === undefined ? process.stderr : process.stdout;
+    if (to === undefined) {
+      process.stdout.write(imported.yaml);
+    }
+    stream.write(`${importLines(imported, terminalOf(stream), to).join('\n')}\n`);
+  },
+});

@@ -1,0 +1,52 @@
+import { closing } from '../../../../platform/async/closing.ts';
+import { defineCommand } from '../define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
+
+export const eventsCommand = defineCommand({
+  command: 'events <application>',
+  describe: "Show a job's events in order",
+  builder: (yargs) =>
+    yargs.positional('application', APPLICATION_ID).options({
+      follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends' },
+      type: {
+        type: 'string',
+        array: true,
+        describe: 'Only events of these types, e.g. task-failed; task selects all types that begin with task-',
+        nargs: 1,
+      },
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ application, follow, type = [], output, ...cluster }) => {
+    const { connectJob } = await import('../../../connections/connect-job.ts');
+    const { jobEvents } = await import('../../../connections/operations/recorded-events.ts');
+    const { printable, terminalOf } = await import('../../../terminal/terminal.ts');
+    const write =
+      output === 'table' ? await lineWriter() : await (await import('../../../output/lines/value-output.ts')).valueWriter(output);
+    await closing(await connectJob(application, cluster), async (connection) => {
+      const types = type.flatMap((each) => each.split(',')).filter((each) => each !== '');
+      const terminal = terminalOf(process.stderr);
+      const onNotice = (message: string) => void process.stderr.write(`${terminal.paint('yellow', printable(message))}\n`);
+      let shown = 0;
+      for await (const entry of jobEvents(connection, { follow, types, onNotice })) {
+        write(entry);
+        shown++;
+      }
+      if (shown === 0) {
+        onNotice(types.length === 0 ? 'The job has no events yet.' : `The job has no events of type ${types.join(' or ')}.`);
+      }
+    });
+  },
+});
+
+async function lineWriter(): Promise<(entry: Parameters<typeof import('../../../output/lines/event-lines.ts').eventLines>[0]) => void> {
+  const { eventLines } = await import('../../../output/lines/event-lines.ts');
+  const { printable, terminalOf } = await import('../../../terminal/terminal.ts');
+  const terminal = terminalOf(process.stdout);
+  return (entry) =>
+    void process.stdout.write(
+      eventLines(entry, terminal)
+        .map((line) => `${printable(line)}\n`)
+        .join(''),
+    );
+}

@@ -1,0 +1,190 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Argv, CommandModule, Options } from 'yargs';
+import type { Job } from '../../../../conf/job.ts';
+import type { LoadOptions } from '../../../../conf/resolve/load-job.ts';
+import { FRAMEWORKS } from '../../../../conf/values/frameworks.ts';
+import { TonyError } from '../../../../platform/errors.ts';
+import type { JobConnection } from '../../../connections/job-connection.ts';
+import type { JobOutput } from '../../../output/job/job-output.ts';
+import type { ProgramLines } from '../../../output/job/program-lines.ts';
+import { SHOWN_LOGS, type ShownLogs } from '../../../output/job/shown-logs.ts';
+import type { OutputFormat } from '../../../output/lines/value-output.ts';
+import type { CommandJob } from '../../../submit/command-job.ts';
+import { wholeNumber, wordsAfterDashes } from '../../help/command-description.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from '../shared-options.ts';
+
+/** How long (ms) `submit --detach` waits until the URL of the job's pages is known. */
+const PAGES_MS = 5_000;
+
+interface SubmitArguments extends ClusterArguments, Omit<CommandJob, 'words'> {
+  readonly conf?: string | undefined;
+  /** Words after `--`. */
+  readonly '--'?: readonly string[] | undefined;
+  readonly set: readonly string[];
+  readonly local: boolean;
+  readonly detach: boolean;
+  readonly dryRun?: boolean;
+  readonly logs?: ShownLogs | undefined;
+  readonly quiet: boolean;
+  readonly output: OutputFormat;
+}
+
+const COMMAND_OPTIONS = {
+  name: { type: 'string', describe: 'For a command: job name', requiresArg: true },
+  memory: { type: 'string', describe: 'For a command: memory for the worker, such as 4g', requiresArg: true },
+  vcores: { ...wholeNumber(1), describe: 'For a command: number of virtual cores for the worker' },
+  gpus: { ...wholeNumber(0), describe: 'For a command: number of GPUs for the worker' },
+  env: { type: 'string', array: true, nargs: 1, describe: 'For a command: an environment variable, such as EPOCHS=3' },
+  framework: { choices: FRAMEWORKS, describe: 'For a command: framework that the program uses', requiresArg: true },
+  source: { type: 'string', describe: 'For a command: folder with your code, or none [default: the current folder]', requiresArg: true },
+} as const satisfies Record<string, Options>;
+
+export const submitCommand: CommandModule<object, SubmitArguments> = {
+  command: 'submit [command..]',
+  describe: 'Run a job and follow it; the exit code reflects its result',
+  builder: (yargs): Argv<SubmitArguments> =>
+    yargs.positional('command', wordsAfterDashes('Command for a single worker to run, instead of a job file')).options({
+      conf: { type: 'string', describe: 'Path to the job file [default: job.yaml]', requiresArg: true },
+      set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
+      local: { type: 'boolean', default: false, describe: 'Run the job on this machine, without Hadoop' },
+      detach: { type: 'boolean', default: false, describe: 'Exit as soon as the job is submitted' },
+      'dry-run': {
+        type: 'boolean',
+        default: false,
+        describe: 'Show what the job would request and whether it would fit, without uploading or submitting anything',
+      },
+      logs: {
+        choices: SHOWN_LOGS,
+        describe: "Show the chief's output, the output of all tasks, or no output [default: chief; none with -q, --output json or yaml]",
+        requiresArg: true,
+      },
+      quiet: {
+        type: 'boolean',
+        alias: 'q',
+        default: false,
+        describe: 'Print only the application ID on stdout, and failures on stderr',
+      },
+      ...COMMAND_OPTIONS,
+      ...OUTPUT_OPTION,
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async (args) => {
+    const { openConversation } = await import('../output-streams.ts');
+    const conversation = await openConversation(args.output, args.local ? 'on this machine' : 'on HDFS', { quiet: args.quiet });
+    const { output } = conversation;
+    try {
+      const { untilInterrupted } = await import('../../../terminal/until-interrupted.ts');
+      // If the user interrupts `begin`, no job is left running.
+      const message = 'Interrupted. The job is not running.';
+      const begun = await untilInterrupted(
+        message,
+        (signal) => begin(args, output, signal),
+        () => output.close(),
+      );
+      if (begun === null) {
+        return;
+      }
+      const { connection, job } = begun;
+      try {
+        const { applicationId, trackingUrl } = connection;
+        output.submitted({ applicationId, name: job.name, queue: job.queue, trackingUrl });
+        if (args.detach) {
+          const pages = trackingUrl === null ? await pagesOf(connection) : null;
+          if (pages !== null) {
+            output.pages(pages);
+          }
+          return;
+        }
+        const { followToEnd } = await import('../../../output/job/follow-to-end.ts');
+        const programs = await programLines(args, job, connection, output);
+        process.exitCode = await followToEnd(connection, { ...conversation, mayDetach: !args.local, ...(programs && { programs }) });
+      } finally {
+        connection.close();
+      }
+    } finally {
+      output.close();
+    }
+  },
+};
+
+/** Submits the job and returns a connection to it, or null after a dry run. */
+async function begin(
+  args: SubmitArguments,
+  output: JobOutput,
+  signal: AbortSignal,
+): Promise<{ connection: JobConnection; job: Job } | null> {
+  const { set, dryRun = false, local, detach, resourceManager, staging } = args;
+  const load = await loader(args);
+  const { dryRunPrepared, prepare, submitPrepared } = await import('../../../submit/prepare.ts');
+  const prepared = await prepare((site) => load({ set, site, onOverridden: (line) => output.say(line) }), {
+    local,
+    detach,
+    resourceManager,
+    staging,
+    dryRun,
+    signal,
+    onProgress: (line) => output.say(line),
+    onPlan: (plan) => output.plan(plan),
+    onStaging: (event) => output.staging(event),
+  });
+  if (!dryRun) {
+    return { connection: await submitPrepared(prepared), job: prepared.job };
+  }
+  const { plan, request } = await dryRunPrepared(prepared);
+  output.plan(plan);
+  if (request !== null) {
+    output.request(request);
+  }
+  if (plan.verdict.type === 'never' || (plan.verdict.type === 'refused' && request === null)) {
+    process.exitCode = 2;
+  }
+  return null;
+}
+
+async function programLines(
+  { logs, quiet, output: format }: SubmitArguments,
+  job: Job,
+  connection: JobConnection,
+  output: JobOutput,
+): Promise<ProgramLines | null> {
+  const shown = logs ?? (format === 'table' && !quiet ? 'chief' : 'none');
+  if (shown === 'none') {
+    return null;
+  }
+  const { ProgramLines } = await import('../../../output/job/program-lines.ts');
+  const task = shown === 'all' ? undefined : `${job.roles.find(({ chief }) => chief)?.name}:0`;
+  return new ProgramLines(connection, task, (lines, tasks) => output.log(lines, tasks));
+}
+
+/** Returns a function that loads the job from its file, or creates it from the command after `--`. */
+async function loader({ conf, '--': command = [], ...args }: SubmitArguments): Promise<(options: LoadOptions) => Promise<Job>> {
+  const { name, memory, vcores, gpus, env, framework, source } = args;
+  const ofCommand = { name, memory, vcores, gpus, env, framework, source };
+  if (command.length > 0 && conf !== undefined) {
+    throw new TonyError('USAGE', '--conf and a command after -- cannot be combined: a job file contains its commands.', {
+      hint: "To change a command of the job file, use --set 'command=...'.",
+    });
+  }
+  if (command.length > 0) {
+    const { commandJob } = await import('../../../submit/command-job.ts');
+    return async (options) => commandJob({ ...ofCommand, words: command }, process.cwd(), options);
+  }
+  const [unused] = Object.entries(ofCommand).find(([, value]) => value !== undefined) ?? [];
+  if (unused !== undefined) {
+    throw new TonyError('USAGE', `--${unused} requires a command, as in tony-ts submit --${unused} ... -- COMMAND.`, {
+      hint: 'For a job file, use --set, such as --set roles.worker.resources.memory=4g.',
+    });
+  }
+  const { loadJob } = await import('../../../../conf/resolve/load-job.ts');
+  return (options) => loadJob(conf ?? 'job.yaml', options);
+}
+
+async function pagesOf(connection: JobConnection): Promise<string | null> {
+  for (const deadline = performance.now() + PAGES_MS; performance.now() < deadline; await delay(50)) {
+    const pages = await connection.pages();
+    if (pages !== null) {
+      return pages;
+    }
+  }
+  return null;
+}

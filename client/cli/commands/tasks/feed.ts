@@ -1,0 +1,60 @@
+import { defineCommand } from '../define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS } from '../shared-options.ts';
+
+export const feedCommand = defineCommand({
+  command: 'feed <application> <feed>',
+  describe: 'Send records from standard input to a feed of a running job',
+  builder: (yargs) =>
+    yargs
+      .positional('application', APPLICATION_ID)
+      .positional('feed', { type: 'string', demandOption: true, describe: 'Name of the feed in the program: fromFeed(name)' })
+      .options({
+        format: {
+          choices: ['lines', 'tfrecord'] as const,
+          default: 'lines' as const,
+          describe: 'Format of the input: one record per line, or a TFRecord stream',
+          requiresArg: true,
+        },
+        producer: {
+          type: 'string',
+          describe: 'Name of this producer; to continue after a producer has crashed, pass its name',
+          requiresArg: true,
+        },
+        ...CLUSTER_OPTIONS,
+      }),
+  handler: async ({ application, feed, format, producer, ...cluster }) => {
+    const { openFeed } = await import('../../../feed/feed.ts');
+    const { recordsOf } = await import('../../../feed/feed-input.ts');
+    const { progressLine } = await import('../../../feed/feed-progress.ts');
+    const { untilSignal } = await import('../../../terminal/until-signal.ts');
+    const { TonyError } = await import('../../../../platform/errors.ts');
+    const line = progressLine(process.stderr);
+    const stop = new AbortController();
+    const writer = await openFeed(application, feed, {
+      ...cluster,
+      ...(producer === undefined ? {} : { producer }),
+      signal: stop.signal,
+      onProgress: line.show,
+    });
+    void untilSignal().then(() =>
+      stop.abort(
+        new TonyError(
+          'INTERRUPTED',
+          `Interrupted before the end of feed ${feed}: the job is still waiting for records from this producer.`,
+          {
+            hint: `To continue, run tony-ts feed ${application} ${feed} --producer ${writer.producer}. To end the feed, run it with empty input.`,
+          },
+        ),
+      ),
+    );
+    try {
+      for await (const record of recordsOf(process.stdin, format)) {
+        await writer.write(record);
+      }
+      await writer.end();
+    } finally {
+      line.end();
+      process.stdin.destroy();
+    }
+  },
+});

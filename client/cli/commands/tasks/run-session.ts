@@ -1,0 +1,33 @@
+import type { JobConnection } from '../../../connections/job-connection.ts';
+import type { ClusterArguments } from '../shared-options.ts';
+
+/** Runs a session with one of the job's tasks, and exits with the session's exit code. Ctrl-C ends the session. */
+export async function runSession(
+  application: string,
+  cluster: ClusterArguments,
+  run: (job: JobConnection, signal: AbortSignal) => Promise<number>,
+): Promise<void> {
+  const { connectJob } = await import('../../../connections/connect-job.ts');
+  const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');
+  const { untilSignal } = await import('../../../terminal/until-signal.ts');
+  const job = await connectJob(application, cluster);
+  const stop = new AbortController();
+  void untilSignal().then(() => stop.abort());
+  try {
+    process.exitCode = await run(job, stop.signal);
+  } catch (error) {
+    if (!stop.signal.aborted) {
+      throw error;
+    }
+    process.exitCode = INTERRUPTED;
+  } finally {
+    job.close();
+  }
+}
+
+/** Returns a function that writes notices about a session to stderr. */
+export async function noticeWriter(): Promise<(notice: string) => void> {
+  const { terminalOf } = await import('../../../terminal/terminal.ts');
+  const { stderr } = process;
+  return (notice) => void stderr.write(`${terminalOf(stderr).paint('yellow', notice)}\n`);
+}

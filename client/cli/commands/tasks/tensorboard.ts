@@ -1,0 +1,45 @@
+import { wholeNumber } from '../../help/command-description.ts';
+import { defineCommand } from '../define-command.ts';
+import { APPLICATION_ID, CLUSTER_OPTIONS } from '../shared-options.ts';
+
+export const tensorboardCommand = defineCommand({
+  command: 'tensorboard <application>',
+  describe: 'Run TensorBoard on this machine for a job that is running or has ended',
+  builder: (yargs) =>
+    yargs.positional('application', APPLICATION_ID).options({
+      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port on this machine; 0 selects a free port' },
+      open: { type: 'boolean', default: true, describe: "Open TensorBoard in this machine's browser" },
+      user: { type: 'string', describe: 'User who submitted the job, if known', requiresArg: true },
+      ...CLUSTER_OPTIONS,
+    }),
+  handler: async ({ application, user, port, open, ...options }) => {
+    const { serverLog } = await import('../serving.ts');
+    const { checkId } = await import('../../../connections/connect-job.ts');
+    const { serveHistory } = await import('../../../history/serve.ts');
+    const { findPlace } = await import('../../../records/find-place.ts');
+    const { untilSignal } = await import('../../../terminal/until-signal.ts');
+    const { openBrowser } = await import('../../../terminal/open-browser.ts');
+    const ended = untilSignal();
+    const server = await serveHistory({
+      ...options,
+      local: checkId(application) === 'local',
+      auth: 'token',
+      listen: '127.0.0.1',
+      port,
+      log: serverLog(),
+      onProgress: (line) => process.stderr.write(`${line}\n`),
+    });
+    let forget: (() => Promise<void>) | null = null;
+    try {
+      const place = await findPlace(server.store, application, user);
+      const url = server.jobUrl(place);
+      process.stdout.write(`tensorboard: ${url}\n`);
+      await server.prepare(place);
+      forget = open ? await openBrowser(url) : null;
+      await ended;
+    } finally {
+      await forget?.();
+      await server.close();
+    }
+  },
+});

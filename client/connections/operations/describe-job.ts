@@ -1,0 +1,163 @@
+import type { FrozenJob, Role } from '../../../conf/job.ts';
+import { parseFrozenJob } from '../../../conf/resolve/frozen-job.ts';
+import type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../../conf/status/status.ts';
+import type { FirstFailure } from '../../../conf/status/task-failure.ts';
+import { CheckpointStore } from '../../../training/checkpoint/checkpoint-store.ts';
+import { orderContainers } from '../../job/task-containers.ts';
+import { type ClusterAnswer, storedStatus } from '../../records/stored-status.ts';
+import type { JobConnection, Observation } from '../job-connection.ts';
+import { askConfiguration, askEvents, ifAvailable, type JobRecords, readHistory, type YarnFacts } from '../job-records.ts';
+import { type LostNode, lostNodes } from './lost-nodes.ts';
+
+export interface JobDescription {
+  readonly applicationId: string;
+  /** First task failure, or null if no task has failed. The job may have recovered from the failure. */
+  readonly failure: FirstFailure | null;
+  readonly name: string;
+  readonly user: string;
+  readonly queue: string;
+  /** State that the ApplicationMaster reports, or YARN's state before the first report. */
+  readonly state: string;
+  /** Reason why the job is waiting, or why it ended as it did. */
+  readonly message: string;
+  readonly result: JobResult | null;
+  /** Start time in ms since the epoch, or null if it is unknown. */
+  readonly startedAt: number | null;
+  readonly finishedAt: number | null;
+  readonly step: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly generations: number;
+  readonly notices: readonly string[];
+  readonly lostNodes: readonly LostNode[];
+  /** Orphaned containers whose programs may still be running. Once the job has ended, the containers that were orphaned when it ended. */
+  readonly orphanedContainers: readonly OrphanedContainer[];
+  readonly pages: string | null;
+  /** YARN's information about the job, or null for a local job. */
+  readonly yarn: YarnFacts | null;
+  /** Roles in job.yaml. Empty if the configuration is unavailable. */
+  readonly roles: readonly Role[];
+  readonly tasks: readonly DescribedTask[];
+  readonly checkpoints: DescribedCheckpoints | null;
+  /** Locations of the job's files. Null for files that do not exist yet or whose location is unknown. */
+  readonly places: {
+    readonly history: string | null;
+    readonly checkpoints: string | null;
+    readonly summaries: string | null;
+    readonly output: string | null;
+    readonly logs: string | null;
+  };
+  /** The frozen job.json, with probable secrets replaced by `***`, or null if the file is unavailable. */
+  readonly configuration: unknown;
+}
+
+export interface DescribedTask extends TaskStatus {
+  /** All containers that have run the task, oldest first. */
+  readonly containers: readonly { readonly containerId: string; readonly node: string | null }[];
+}
+
+export interface DescribedCheckpoints {
+  readonly dir: string;
+  /** Step of the newest checkpoint that the job reported, or 0 before the first checkpoint. */
+  readonly newest: number;
+  /** Steps of the stored checkpoints, oldest first, or null if the checkpoint folder cannot be listed. */
+  readonly kept: readonly number[] | null;
+  /** Checkpoint with the evaluator's best metric, or null if there is no evaluator. */
+  readonly best: { readonly step: number; readonly metric: string; readonly value: number } | null;
+}
+
+/**
+ * Collects the information about a job from YARN, the ApplicationMaster and the history.
+ * @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable
+ */
+export async function describeJob(connection: JobConnection): Promise<JobDescription> {
+  const { applicationId, records } = connection;
+  const observation = await connection.observe();
+  const over = observation.result !== null;
+  const [yarn, history, configuration, logs, pages] = await Promise.all([
+    records.yarn(),
+    readHistory(records),
+    askConfiguration(records),
+    records.logs(),
+    over ? null : connection.pages(),
+  ]);
+  const frozen = frozenOf(configuration);
+  const status = observation.status ?? (history && storedStatus(history.record, clusterAnswer(yarn, observation)));
+  const entries = (over ? null : await liveEntries(records)) ?? history?.record.entries ?? [];
+  const containers = orderContainers(status, entries);
+  const checkpointDir = status?.checkpointDir || frozen?.checkpointDir || null;
+  return {
+    applicationId,
+    failure: status?.failure ?? null,
+    name: status?.name || yarn?.name || frozen?.job.name || '',
+    user: yarn?.user || status?.user || frozen?.user || '',
+    queue: yarn?.queue.replace(/^root\./, '') || status?.queue || frozen?.job.queue || '',
+    state: observation.result?.state ?? status?.state ?? observation.phase,
+    message: observation.result?.diagnostics ?? (observation.waiting || (status?.message ?? '')),
+    result: observation.result,
+    startedAt: status?.startedAt || yarn?.startedAt || null,
+    finishedAt: status?.finishedAt ?? yarn?.finishedAt ?? null,
+    step: status?.step ?? 0,
+    metrics: status?.metrics ?? {},
+    generations: status?.generations ?? 0,
+    notices: status?.notices ?? [],
+    lostNodes: lostNodes(entries),
+    orphanedContainers: status?.orphanedContainers ?? [],
+    pages,
+    yarn,
+    roles: frozen?.job.roles ?? [],
+    tasks: (status?.tasks ?? []).map((task) => {
+      const own = containers.filter((each) => each.task === `${task.role}:${task.index}`);
+      // Resource usage and heartbeats are outdated once the job has ended.
+      const now = over ? { ...task, usage: null, silentMs: null } : task;
+      return { ...now, containers: own.map(({ containerId, node }) => ({ containerId, node })) };
+    }),
+    checkpoints: checkpointDir === null ? null : await checkpointsIn(records, checkpointDir, status),
+    places: {
+      history: history?.folder ?? frozen?.history ?? null,
+      checkpoints: checkpointDir,
+      summaries: status?.summaryDir || frozen?.summaryDir || null,
+      output: frozen?.outputDir ?? null,
+      logs,
+    },
+    configuration,
+  };
+}
+
+/** Returns the parsed job.json, or null if an older version of tony-ts wrote it. */
+function frozenOf(configuration: unknown): FrozenJob | null {
+  try {
+    return configuration === null ? null : parseFrozenJob(JSON.stringify(configuration));
+  } catch {
+    return null;
+  }
+}
+
+function clusterAnswer(yarn: YarnFacts | null, { result }: Observation): ClusterAnswer {
+  return yarn === null ? 'forgotten' : { ...yarn, result };
+}
+
+async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[] | null> {
+  const entries: HistoryEntry[] = [];
+  for (let after = 0; ; ) {
+    const page = await askEvents(records, after);
+    if (page === null) {
+      return entries.length === 0 ? null : entries;
+    }
+    if (page.entries.length === 0) {
+      return entries;
+    }
+    entries.push(...page.entries);
+    after = page.next;
+  }
+}
+
+async function checkpointsIn({ storage }: JobRecords, dir: string, status: JobStatus | null): Promise<DescribedCheckpoints> {
+  const store = new CheckpointStore(storage, dir);
+  const [kept, best] = await Promise.all([ifAvailable(store.steps()), ifAvailable(store.marks.best())]);
+  return {
+    dir,
+    newest: status?.checkpointStep ?? 0,
+    kept: kept?.toSorted((a, b) => a - b) ?? null,
+    best: best && { step: best.step, metric: best.metric, value: best.value },
+  };
+}

@@ -1,0 +1,45 @@
+import { describe, expect, test } from 'vitest';
+import { jobStatus, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import type { JobStatus } from '../../../conf/status/status.ts';
+import { changes } from './job-events.ts';
+
+const TASK = taskStatus();
+const STATUS = jobStatus();
+
+function types(before: JobStatus | null, after: JobStatus): string[] {
+  return changes(before, after).map((event) => event.type);
+}
+
+describe('changes() yields', () => {
+  test('the state and all tasks in the first observation', () => {
+    expect(types(null, STATUS)).toEqual(['state', 'task']);
+  });
+
+  test('only differences in later observations', () => {
+    expect(changes(STATUS, { ...STATUS, tasks: [{ ...TASK, silentMs: 900 }] })).toEqual([]);
+    expect(types(STATUS, { ...STATUS, step: 7, metrics: { loss: 0.1 }, checkpointStep: 5 })).toEqual(['checkpoint', 'metrics']);
+    expect(types(STATUS, { ...STATUS, tasks: [{ ...TASK, state: 'lost' }] })).toEqual(['task']);
+  });
+
+  test('nothing when only the duration in a waiting message grows', () => {
+    const waits = (message: string): JobStatus => ({ ...STATUS, state: 'WAITING', message });
+    const before = waits('1 of 2 workers are missing for 59 s: the queue has room for 1024 MiB.');
+    expect(changes(before, waits('1 of 2 workers are missing for 1 min 5 s: the queue has room for 1024 MiB.'))).toEqual([]);
+    expect(types(before, waits('1 of 2 workers are missing for 60 s: the queue has room for 512 MiB.'))).toEqual(['state']);
+  });
+
+  test('each notice once, even when a new notice replaces an older one', () => {
+    const before = { ...STATUS, notices: ['a', 'storage is unreachable', 'c'] };
+    expect(changes(before, { ...STATUS, notices: ['a', 'c', 'storage is reachable'] })).toEqual([
+      { type: 'notice', message: 'storage is reachable' },
+    ]);
+  });
+
+  test('each notice once, even when the bounded list drops older notices', () => {
+    const before = { ...STATUS, notices: ['a', 'b', 'c'] };
+    expect(changes(before, { ...STATUS, notices: ['b', 'c', 'd', 'e'] })).toEqual([
+      { type: 'notice', message: 'd' },
+      { type: 'notice', message: 'e' },
+    ]);
+  });
+});

@@ -1,0 +1,161 @@
+import { describeFailure } from '../../../conf/status/event-text.ts';
+import type { FirstFailure } from '../../../conf/status/task-failure.ts';
+import { RESULT_FILE } from '../../../conf/values/run-call.ts';
+import { untilAborted } from '../../../platform/async/until-aborted.ts';
+import { checkOptions } from '../../../platform/check-options.ts';
+import { messageOf, TonyError } from '../../../platform/errors.ts';
+import { MOST_JSON_BYTES } from '../../../platform/json-value.ts';
+import { toleratingOutages } from '../../cluster/outage-tolerance.ts';
+import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connect-job.ts';
+import type { JobConnection, Observation } from '../job-connection.ts';
+import { type FollowOptions, followJob, type JobReport } from './follow-job.ts';
+import { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
+import { type KillReport, killJob } from './kill-job.ts';
+
+const LAST_LINES = 20;
+
+/**
+ * Handle to a running or finished job, for notebooks and programs. `T` is the type of the chief's return value. A job on a cluster
+ * continues when this process exits. A local job ends when this process ends, unless `detach` was set.
+ */
+export class JobHandle<T = unknown> {
+  readonly id: string;
+  /** URL of the job's pages, or null for a local job. To get the URL for a local job, call `pages`. */
+  readonly trackingUrl: string | null;
+  readonly #connection: JobConnection;
+  readonly #closing = new AbortController();
+  /** Settles after `onLog` has received the last output line. */
+  readonly #logged: Promise<void>;
+  readonly #calls: boolean;
+
+  /**
+   * @param onLog receives program output until the job ends or the handle is closed
+   * @param calls whether the job runs a function. Such a job cannot succeed before the function has returned.
+   */
+  constructor(connection: JobConnection, onLog?: (line: LogLine) => void, calls = false) {
+    this.#calls = calls;
+    this.id = connection.applicationId;
+    this.trackingUrl = connection.trackingUrl;
+    this.#connection = connection;
+    this.#logged = onLog === undefined ? Promise.resolve() : this.#log(onLog);
+    // Prevents an unhandled rejection. The error is not lost, because `result` awaits the same promise.
+    this.#logged.catch(() => {});
+  }
+
+  async #log(onLog: (line: LogLine) => void): Promise<void> {
+    const onNotice = (text: string): void => onLog({ task: 'client', containerId: '', file: 'stderr', text });
+    try {
+      for await (const line of this.logs({ signal: this.#closing.signal, onNotice })) {
+        onLog(line);
+      }
+    } catch (error) {
+      if (this.#closing.signal.aborted) {
+        return;
+      }
+      // All errors except TonyError come from the caller's `onLog` function.
+      if (!(error instanceof TonyError)) {
+        throw error;
+      }
+      onNotice(`Cannot follow the logs: ${messageOf(error)}`);
+    }
+  }
+
+  /**
+   * Returns the current state of the job and its tasks. Once the job has ended, `result` is set.
+   * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE
+   */
+  status(): Promise<Observation> {
+    return this.#connection.observe();
+  }
+
+  /** Returns the URL of the job's pages, or null while the pages are not available. */
+  pages(): Promise<string | null> {
+    return this.#connection.pages();
+  }
+
+  /** Yields the lines that the programs write until the job ends. With `{ follow: false }`, yields only the lines written so far. */
+  logs(options: LogOptions = {}): AsyncGenerator<LogLine> {
+    return jobLogs(this.#connection, { follow: true, ...options });
+  }
+
+  /** Waits until the job ends. Does not throw if the job fails. */
+  async report(options: FollowOptions = {}): Promise<JobReport> {
+    const looks = followJob(this.#connection, options);
+    for (;;) {
+      const { done, value } = await looks.next();
+      if (done) {
+        return value;
+      }
+    }
+  }
+
+  /**
+   * Waits until the job ends, and returns the return value of the chief's function, or undefined if the job does not run a function.
+   * @throws TonyError JOB_FAILED if the job failed or was killed. The message contains the error and the last output lines of the task that
+   *   failed first.
+   */
+  async result(options: FollowOptions = {}): Promise<T> {
+    const { state, diagnostics } = await this.report(options);
+    await untilAborted(this.#logged, options.signal);
+    if (state !== 'SUCCEEDED') {
+      const { status } = await toleratingOutages(() => this.#connection.observe(), options);
+      throw failure(this.id, state, diagnostics, status?.failure ?? null);
+    }
+    const bytes = await toleratingOutages(() => this.#connection.output(RESULT_FILE, MOST_JSON_BYTES + 1024), options);
+    if (bytes === null && this.#calls) {
+      throw new TonyError('JOB_FAILED', `${this.id} has ended, but its function did not return: the chief's program exited first.`, {
+        hint: 'Return from the function. process.exit() within it ends the program without a value.',
+      });
+    }
+    if (bytes === null) {
+      return undefined as T;
+    }
+    try {
+      return (JSON.parse(bytes.toString()) as { readonly value?: unknown }).value as T;
+    } catch (error) {
+      throw new TonyError('JOB_FAILED', `The result of ${this.id} cannot be read: ${messageOf(error)}.`, { cause: error });
+    }
+  }
+
+  kill(): Promise<KillReport> {
+    return killJob(this.#connection);
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#connection.close();
+  }
+}
+
+/**
+ * Returns a handle to a submitted job, whose ID is `application_..._0001` on a cluster or `local_..._0001` on this machine. Does not
+ * contact the cluster yet.
+ * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID
+ */
+export async function attachJob<T = unknown>(id: string, options: ConnectOptions = {}): Promise<JobHandle<T>> {
+  checkOptions('attachJob', options, CONNECT_OPTIONS);
+  return new JobHandle<T>(await connectJob(id, options));
+}
+
+function failure(id: string, state: JobReport['state'], diagnostics: string, first: FirstFailure | null): TonyError {
+  if (state === 'KILLED') {
+    return new TonyError('JOB_FAILED', `${id} was killed${diagnostics === '' ? '.' : `: ${diagnostics}`}`, { hint: '' });
+  }
+  if (first === null) {
+    return new TonyError('JOB_FAILED', `${id} has failed: ${diagnostics}`);
+  }
+  const sentence = describeFailure(first, first.role);
+  if (first.lines.length === 0) {
+    return new TonyError('JOB_FAILED', `${id} has failed: ${sentence}`);
+  }
+  const lines = first.lines.slice(-LAST_LINES);
+  return new TonyError(
+    'JOB_FAILED',
+    `${id} has failed in ${first.role}:${first.index}: ${errorLine(lines) ?? sentence}\n${lines.map((line) => `  ${line}`).join('\n')}`,
+  );
+}
+
+/** Returns the first line of an uncaught error in the output. */
+export function errorLine(lines: readonly string[]): string | undefined {
+  return lines.find((line) => /^(?:Uncaught )?(?:[\w$]*(?:Error|Exception))\b/.test(line.trim()))?.trim();
+}

@@ -1,0 +1,43 @@
+import { stripVTControlCharacters } from 'node:util';
+import { expect, test } from 'vitest';
+import { jobStatus } from '../../../conf/status/job-status.fixture.ts';
+import { terminalOf } from '../../terminal/terminal.ts';
+import { LiveOutput } from './live-output.ts';
+
+/** Returns an output that has drawn the table of a running job, and a function that returns everything that it has written. */
+function withTable(): { readonly output: LiveOutput; readonly written: () => string } {
+  let written = '';
+  const output = new LiveOutput(
+    (text) => (written += text),
+    terminalOf({ isTTY: true, columns: 80 }, { NO_COLOR: '1' }),
+    'on HDFS',
+    () => 0,
+  );
+  const status = jobStatus({ name: 'mnist', tasks: [] });
+  output.look({ observation: { phase: 'RUNNING', waiting: '', masterSilentMs: null, status, result: null }, events: [] });
+  return { output, written: () => written };
+}
+
+test('lines of programs appear above the table, without control characters, and wrap to the right of the task', async () => {
+  const { output, written } = withTable();
+  const table = written();
+  const line = { task: 'worker:0', containerId: 'c', file: 'stdout' };
+  await output.log(
+    [
+      { ...line, text: 'loss \x1b[2J0.5' },
+      { ...line, text: 'abc '.repeat(20) },
+    ],
+    ['worker:0', 'worker:10'],
+  );
+  const shown = stripVTControlCharacters(written().slice(table.length)).replaceAll('\r', '').split('\n');
+  expect(shown.slice(0, 3)).toEqual(['worker:0  | loss 0.5', `worker:0  | ${'abc '.repeat(16)}abc`, '          | abc abc abc']);
+  expect(shown[3]).toMatch(/^mnist /);
+});
+
+test('after a detach, the table stays above the last line and is not redrawn', () => {
+  const { output, written } = withTable();
+  output.leave('detached');
+  const [, afterTable = ''] = written().split(/(?=detached)/);
+  expect(written()).toContain('mnist');
+  expect(afterTable).toBe('detached\n');
+});

@@ -1,0 +1,154 @@
+import type { Observation } from '../../connections/job-connection.ts';
+import type { JobReport, Look } from '../../connections/operations/follow-job.ts';
+import type { LogLine } from '../../connections/operations/log-reader.ts';
+import type { JobPlan } from '../../plan/job-plan.ts';
+import { planLines, requestLines } from '../../plan/plan-lines.ts';
+import type { SubmitRequest } from '../../plan/submit-request.ts';
+import type { StagingEvent } from '../../staging/staging.ts';
+import { clip, printable, type Terminal } from '../../terminal/terminal.ts';
+import { fold } from '../../terminal/text-width.ts';
+import { jobTable, oneLine } from '../lines/job-table.ts';
+import { LogLines } from '../lines/log-lines.ts';
+import { eventLine, reportLines, stagingLine, uploadBar } from '../lines/report-lines.ts';
+import type { JobOutput, SubmittedNotice } from './job-output.ts';
+
+const HIDE_CURSOR = '\x1b[?25l';
+const SHOW_CURSOR = '\x1b[?25h';
+
+/** Redraws the upload bars or the job table on the last lines of a terminal. All other lines scroll up above them. */
+export class LiveOutput implements JobOutput {
+  readonly #write: (text: string) => void;
+  readonly #terminal: Terminal;
+  readonly #where: string;
+  readonly #clock: () => number;
+  readonly #uploads = new Map<string, { sent: number; total: number; since: number }>();
+  readonly #programs = new LogLines({ prefixed: true });
+  #look: Look | null = null;
+  #question = '';
+  /** Number of lines that the next frame overwrites. */
+  #drawn = 0;
+  #hidden = false;
+
+  constructor(write: (text: string) => void, terminal: Terminal, where: string, clock: () => number = Date.now) {
+    this.#write = write;
+    this.#terminal = terminal;
+    this.#where = where;
+    this.#clock = clock;
+  }
+
+  plan(plan: JobPlan): void {
+    this.#draw(planLines(plan, this.#terminal));
+  }
+
+  request(request: SubmitRequest): void {
+    this.#draw(requestLines(request));
+  }
+
+  staging(event: StagingEvent): void {
+    if (event.type === 'upload' && event.sent < event.total) {
+      const { since } = this.#uploads.get(event.name) ?? { since: this.#clock() };
+      this.#uploads.set(event.name, { sent: event.sent, total: event.total, since });
+      this.#draw([]);
+      return;
+    }
+    this.#uploads.delete(event.name);
+    this.#draw([stagingLine(event, this.#where) ?? '']);
+  }
+
+  submitted({ applicationId, queue, trackingUrl }: SubmittedNotice): void {
+    const what = this.#terminal.paint('bold', applicationId);
+    this.#draw(
+      trackingUrl === null ? [`started ${what}`] : [`submitted ${what} to queue ${queue}`, this.#terminal.paint('dim', trackingUrl)],
+    );
+  }
+
+  pages(url: string): void {
+    this.#draw([`pages: ${this.#terminal.paint('dim', url)}`]);
+  }
+
+  look(look: Look): void {
+    this.#look = look;
+    // The table shows only the current state, so print notices and failures as permanent lines.
+    this.#draw(
+      look.events
+        .filter((event) => event.type === 'notice' || (event.type === 'task' && (event.state === 'failed' || event.state === 'lost')))
+        .map((event) => eventLine(event, this.#terminal, look.observation.status?.tasks)),
+    );
+  }
+
+  /** Node.js writes to a terminal synchronously, so the output always accepts more. */
+  async log(lines: readonly LogLine[], tasks: readonly string[]): Promise<void> {
+    this.#programs.expect(tasks);
+    this.#draw(lines.map((line) => this.#programs.line(line, this.#terminal).trimEnd()));
+  }
+
+  report(report: JobReport): void {
+    this.#question = '';
+    // Leave the last table on the screen, but omit its message, because the report repeats it.
+    if (this.#look?.observation.status) {
+      this.#look = { ...this.#look, observation: withoutMessage(this.#look.observation) };
+    }
+    this.#draw([]);
+    this.#drawn = 0;
+    this.#look = null;
+    this.#draw(reportLines(report, this.#terminal));
+  }
+
+  leave(text: string): void {
+    this.#question = '';
+    this.#draw([]);
+    this.#drawn = 0;
+    this.#look = null;
+    this.#draw([text]);
+  }
+
+  say(text: string): void {
+    this.#draw([text]);
+  }
+
+  /** Shows a question below the table. An empty string removes the question. */
+  ask(question: string): void {
+    this.#question = question;
+    this.#draw([]);
+  }
+
+  close(): void {
+    if (this.#hidden) {
+      this.#write(SHOW_CURSOR);
+    }
+    this.#hidden = false;
+  }
+
+  #draw(above: readonly string[]): void {
+    const frame = [...this.#uploadLines(), ...this.#jobLines(), ...(this.#question === '' ? [] : [this.#question])];
+    const back = this.#drawn > 0 ? `\x1b[${this.#drawn}A\r\x1b[J` : '';
+    const hides = frame.length > 0;
+    const cursor = hides === this.#hidden ? '' : hides ? HIDE_CURSOR : SHOW_CURSOR;
+    this.#hidden = hides;
+    this.#drawn = frame.length;
+    const lines = above.flatMap((text) => text.split('\n')).flatMap((line) => fold(line, this.#terminal.columns - 1));
+    this.#write(`${cursor}${back}${[...lines, ...frame].map((line) => `${printable(line)}\n`).join('')}`);
+  }
+
+  #uploadLines(): string[] {
+    return [...this.#uploads].map(([name, { sent, total, since }]) =>
+      uploadBar(name, sent, total, this.#clock() - since, this.#terminal.columns),
+    );
+  }
+
+  #jobLines(): string[] {
+    if (this.#look === null) {
+      return [];
+    }
+    const { status, phase, waiting } = this.#look.observation;
+    if (status !== null) {
+      return jobTable(status, this.#terminal, this.#clock());
+    }
+    const line = oneLine(waiting === '' ? phase : `${phase}: ${waiting}`);
+    return [this.#terminal.paint('yellow', clip(line, this.#terminal.columns - 1))];
+  }
+}
+
+function withoutMessage(observation: Observation): Observation {
+  return { ...observation, status: observation.status && { ...observation.status, message: '' } };
+}

@@ -1,0 +1,93 @@
+import { untilAborted } from '../../../platform/async/until-aborted.ts';
+import type { JobConnection, Observation } from '../../connections/job-connection.ts';
+import { jobLogs } from '../../connections/operations/job-logs.ts';
+import type { LogLine } from '../../connections/operations/log-reader.ts';
+import { LineBatches } from './line-batches.ts';
+
+/** Maximum time (ms) between two lines after a job has ended. YARN may still be copying the logs to HDFS. */
+const QUIET_MS = 15_000;
+
+/**
+ * Shows program output while a command follows the job. A slow terminal does not slow down the programs or keep the command from observing
+ * the job.
+ */
+export class ProgramLines {
+  readonly #connection: Pick<JobConnection, 'applicationId' | 'logs'>;
+  readonly #task: string | undefined;
+  readonly #show: (lines: readonly LogLine[], tasks: readonly string[]) => Promise<void>;
+  readonly #quietMs: number;
+  readonly #stop = new AbortController();
+  #latest: Observation | null = null;
+  #reading: Promise<boolean> | null = null;
+  #shown = 0;
+
+  /**
+   * @param task task such as `worker:0`, or undefined for all tasks
+   * @param show shows lines in order, and resolves when the output accepts more. `tasks` contains the names of the selected tasks.
+   */
+  constructor(
+    connection: Pick<JobConnection, 'applicationId' | 'logs'>,
+    task: string | undefined,
+    show: (lines: readonly LogLine[], tasks: readonly string[]) => Promise<void>,
+    quietMs = QUIET_MS,
+  ) {
+    this.#connection = connection;
+    this.#task = task;
+    this.#show = show;
+    this.#quietMs = quietMs;
+  }
+
+  /** Receives an observation of the job from the caller. The first call starts to read the logs. */
+  observed(observation: Observation): void {
+    this.#latest = observation;
+    this.#reading ??= this.#read(observation).catch(() => false);
+  }
+
+  /**
+   * After the job has ended, waits until all lines have been shown. Returns false if the next line does not arrive in time, or if `signal`
+   * is aborted.
+   */
+  async end(signal: AbortSignal): Promise<boolean> {
+    const reading = this.#reading ?? Promise.resolve(true);
+    for (let before = -1; before !== this.#shown; ) {
+      before = this.#shown;
+      const pause = AbortSignal.any([signal, AbortSignal.timeout(this.#quietMs)]);
+      const isComplete = await untilAborted(reading, pause).catch(() => null);
+      if (isComplete !== null || signal.aborted) {
+        return isComplete === true;
+      }
+    }
+    return false;
+  }
+
+  stop(): void {
+    this.#stop.abort();
+  }
+
+  /** Shows all of the job's output lines, and then returns true. */
+  async #read(first: Observation): Promise<boolean> {
+    let tasks: readonly string[] = [];
+    const batches = new LineBatches<LogLine>(async (lines) => {
+      await this.#show(lines, tasks);
+      this.#shown += lines.length;
+    });
+    const { applicationId } = this.#connection;
+    const source = { applicationId, observe: async () => this.#latest ?? first, logs: () => this.#connection.logs() };
+    const lines = jobLogs(source, {
+      task: this.#task,
+      follow: true,
+      signal: this.#stop.signal,
+      onTasks: (selected) => {
+        tasks = selected;
+      },
+    });
+    for await (const line of lines) {
+      // Skip the ApplicationMaster's log, which `jobLogs` yields if no program has started.
+      if (line.task !== 'master') {
+        await batches.add(line);
+      }
+    }
+    await batches.flush();
+    return true;
+  }
+}

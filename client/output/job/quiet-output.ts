@@ -1,0 +1,50 @@
+import type { JobReport } from '../../connections/operations/follow-job.ts';
+import type { LogLine } from '../../connections/operations/log-reader.ts';
+import { printable, type Terminal } from '../../terminal/terminal.ts';
+import { reportLines } from '../lines/report-lines.ts';
+import type { JobOutput, SubmittedNotice } from './job-output.ts';
+
+/** Output streams for a quiet command. `stdout` receives the application ID, and `stderr` the report of a failed job. */
+export interface QuietStreams {
+  readonly stdout: (text: string) => void;
+  readonly stderr: (text: string) => void;
+  /** Writes lines of program output, and resolves when the output accepts more. */
+  readonly writeLog: (lines: readonly LogLine[]) => Promise<void>;
+}
+
+/** Output for scripts. Prints only the application ID, the output of the requested programs, and the cause of a failure. */
+export class QuietOutput implements JobOutput {
+  readonly #streams: QuietStreams;
+  readonly #terminal: Terminal;
+
+  /** @param terminal describes the terminal to which `stderr` writes */
+  constructor(streams: QuietStreams, terminal: Terminal) {
+    this.#streams = streams;
+    this.#terminal = terminal;
+  }
+
+  submitted({ applicationId }: SubmittedNotice): void {
+    this.#streams.stdout(`${applicationId}\n`);
+  }
+
+  log(lines: readonly LogLine[]): Promise<void> {
+    return this.#streams.writeLog(lines);
+  }
+
+  report(report: JobReport): void {
+    if (report.state !== 'SUCCEEDED') {
+      for (const line of reportLines(report, this.#terminal)) {
+        this.#streams.stderr(`${printable(line)}\n`);
+      }
+    }
+  }
+
+  plan(): void {}
+  request(): void {}
+  staging(): void {}
+  pages(): void {}
+  look(): void {}
+  leave(): void {}
+  say(): void {}
+  close(): void {}
+}

@@ -1,0 +1,72 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { jobStatus, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import type { JobStatus } from '../../../conf/status/status.ts';
+import type { Observation } from '../../connections/job-connection.ts';
+import { killImpact } from '../../connections/operations/kill-job.ts';
+import { terminalOf } from '../../terminal/terminal.ts';
+import { widthOf } from '../../terminal/text-width.ts';
+import { killedLines, killImpactLines } from './kill-lines.ts';
+
+const ID = 'application_1795225023264_0001';
+const plain = (columns: number) => terminalOf({ isTTY: true, columns }, { NO_COLOR: '1' });
+const seen = (change: Partial<JobStatus> | null): Observation => ({
+  phase: 'RUNNING',
+  waiting: '',
+  status: change && jobStatus(change),
+  masterSilentMs: null,
+  result: null,
+});
+const TASKS = [
+  taskStatus({ node: 'node1.example.com:8041' }),
+  taskStatus({ index: 1, node: 'node2.example.com:8041' }),
+  taskStatus({ index: 2, state: 'requested', node: null, containerId: null }),
+  taskStatus({ role: 'ps', node: 'node1.example.com:8041' }),
+];
+const training = seen({ tasks: TASKS, step: 340, checkpointStep: 300 });
+
+test('before a kill, shows tasks per role and node, run time, and steps that would be lost', () => {
+  expect(killImpactLines(killImpact(ID, training, 184_000), plain(80))).toEqual([
+    `${ID}  mnist  RUNNING`,
+    '  2 worker on node1, node2; 1 ps on node1',
+    '  the job has run for 3 min 4 s',
+    '  newest checkpoint: step 300, 40 steps since would be lost',
+  ]);
+});
+
+test('after a kill, shows the same facts in the past tense, or the result of a job that had already ended', () => {
+  const impact = killImpact(ID, training, 500);
+  expect(killedLines({ killed: true, impact, observation: training }, plain(80))).toEqual([
+    `killed ${ID} (mnist, 3 of 4 tasks were running)`,
+    '  2 worker on node1, node2; 1 ps on node1',
+    '  the job had run for 500 ms',
+    '  newest checkpoint: step 300, 40 steps since are lost',
+  ]);
+  const over: Observation = { ...training, result: { state: 'SUCCEEDED', diagnostics: '' } };
+  const none = killImpact(ID, over, 0);
+  expect(none).toMatchObject({ roles: [], running: 0, ranMs: null, state: 'SUCCEEDED' });
+  expect(killedLines({ killed: false, impact: none, observation: over }, plain(80))).toEqual([`${ID} had already ended: SUCCEEDED`]);
+});
+
+test('states that there is no checkpoint, or that no task has a container', () => {
+  expect(killImpactLines(killImpact(ID, seen({ step: 7 }), 0), plain(80)).at(-1)).toBe('  no checkpoint: all 7 steps would be lost');
+  expect(killImpactLines(killImpact(ID, { ...seen(null), phase: 'ACCEPTED' }, 0), plain(80))).toEqual([
+    `${ID}  ACCEPTED`,
+    '  no task has a container',
+  ]);
+});
+
+test("no line exceeds the terminal's width or contains control characters", () => {
+  const text = fc.string({ unit: 'binary', maxLength: 40 });
+  const tasks = fc.array(
+    fc.record({ role: text, node: text }).map((change) => taskStatus(change)),
+    { maxLength: 30 },
+  );
+  fc.assert(
+    fc.property(tasks, fc.integer({ min: 60, max: 200 }), (all, columns) => {
+      const lines = killImpactLines(killImpact(ID, seen({ tasks: all }), 0), plain(columns));
+      expect(lines.filter((line) => widthOf(line) >= columns || /\p{Cc}/u.test(line))).toEqual([]);
+    }),
+    { numRuns: 30 },
+  );
+});

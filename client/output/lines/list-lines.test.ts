@@ -1,0 +1,89 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { jobStatus, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import type { Application } from '../../../hadoop/yarn/resource-manager-answers.ts';
+import { type JobSummary, summaryOf } from '../../listing/job-lister.ts';
+import { terminalOf } from '../../terminal/terminal.ts';
+import { widthOf } from '../../terminal/text-width.ts';
+import { jobListLines } from './list-lines.ts';
+
+const plain = (columns: number) => terminalOf({ isTTY: true, columns }, { NO_COLOR: '1' });
+const application = (change: Partial<Application> = {}): Application => ({
+  id: 'application_1795225023264_0001',
+  name: 'mnist',
+  user: 'alice',
+  queue: 'root.default',
+  type: 'TONY',
+  tags: [],
+  state: 'RUNNING',
+  finalStatus: 'UNDEFINED',
+  progress: 0,
+  trackingUrl: '',
+  diagnostics: '',
+  startedAt: 1000,
+  finishedAt: null,
+  amContainerLogs: null,
+  amNodeHttp: null,
+  allocatedMb: 0,
+  allocatedVcores: 0,
+  runningContainers: 3,
+  used: { 'memory-mb': 6144, vcores: 3 },
+  usedByMaster: {},
+  nodeLabel: null,
+  logAggregation: null,
+  ...change,
+});
+const accepted = application({
+  id: 'application_1795225023264_0002',
+  state: 'ACCEPTED',
+  runningContainers: 0,
+  used: {},
+  diagnostics:
+    '[Sat Nov 21 14:00:00 +0000 2026] Application is added to the scheduler and is not yet activated. Queue’s AM resource limit exceeded. Details : AM Partition = x',
+});
+const training = jobStatus({ step: 340, metrics: { loss: 0.5 }, tasks: [taskStatus(), taskStatus({ index: 1, state: 'requested' })] });
+const jobs: JobSummary[] = [summaryOf(accepted, null), summaryOf(application({ used: { 'memory-mb': 6144, 'yarn.io/gpu': 2 } }), training)];
+
+test('a list has one line per job with the reason for waiting below; 80 columns suffice for the most important fields', () => {
+  expect(jobListLines(jobs, plain(80), { withUsers: false, now: 64_000 })).toEqual([
+    'JOB                             NAME   QUEUE   STATE          TOOK  TASKS  STEP',
+    'application_1795225023264_0002  mnist  defau…  ACCEPTED  1 min 3 s      -     -',
+    '    Application is added to the scheduler and is not yet activated. Queue’s AM',
+    '    resource limit exceeded.',
+    'application_1795225023264_0001  mnist  defau…  RUNNING   1 min 3 s    1/2   340',
+  ]);
+  const wide = jobListLines(jobs, plain(200), { withUsers: true, now: 64_000 });
+  expect(wide[0]).toBe('JOB                             USER   NAME   QUEUE    STATE          TOOK  TASKS  STEP  MEMORY  GPUS');
+  expect(wide.at(-1)).toBe('application_1795225023264_0001  alice  mnist  default  RUNNING   1 min 3 s    1/2   340   6 GiB     2');
+});
+
+test("the state that the job reports takes precedence over YARN's", () => {
+  const held = summaryOf(application(), jobStatus({ state: 'WAITING', message: 'waits for application_1' }));
+  expect(held).toMatchObject({
+    state: 'RUNNING',
+    phase: 'WAITING',
+    waiting: 'waits for application_1',
+    job: { tasksRunning: 1, tasks: 1 },
+  });
+  expect(summaryOf(application({ state: 'FINISHED', finalStatus: 'SUCCEEDED' }), null)).toMatchObject({ phase: 'SUCCEEDED', job: null });
+  expect(summaryOf(application({ state: 'FINISHED', finalStatus: 'FAILED' }), null).phase).toBe('FAILED');
+  expect(summaryOf(application({ state: 'NEW_SAVING' }), null).phase).toBe('SUBMITTED');
+});
+
+test('a line below a job states that its ApplicationMaster does not answer', () => {
+  const lines = jobListLines([summaryOf(application(), null, { masterSilentMs: 3_000 })], plain(80), { withUsers: false, now: 64_000 });
+  expect(lines.at(-1)).toBe('    The ApplicationMaster has not answered for 3 s.');
+});
+
+test("no line exceeds the terminal's width or contains control characters", () => {
+  const text = fc.string({ unit: 'binary', maxLength: 100 });
+  const any = fc.record({ name: text, queue: text, user: text, message: text });
+  fc.assert(
+    fc.property(fc.array(any, { maxLength: 5 }), fc.integer({ min: 21, max: 200 }), (texts, columns) => {
+      const all = texts.map(({ message, ...change }) => summaryOf(application(change), jobStatus({ message })));
+      const lines = jobListLines(all, plain(columns), { withUsers: true, now: 0 });
+      expect(lines.filter((line) => widthOf(line) >= columns || /\p{Cc}/u.test(line))).toEqual([]);
+    }),
+    { numRuns: 30 },
+  );
+});

@@ -1,0 +1,125 @@
+import { describeFailure, namesNode } from '../../../conf/status/event-text.ts';
+import { stepProfile, withoutProfile } from '../../../conf/status/step-profile.ts';
+import { describeMetric, formatBytes } from '../../../conf/values/quantities.ts';
+import { formatDuration } from '../../../conf/values/units.ts';
+import type { JobReport } from '../../connections/operations/follow-job.ts';
+import type { JobEvent } from '../../connections/operations/job-events.ts';
+import type { StagingEvent } from '../../staging/staging.ts';
+import { clip, harmless, type Terminal } from '../../terminal/terminal.ts';
+import { fold } from '../../terminal/text-width.ts';
+import { metricsText, nodeName } from './job-table.ts';
+
+/** Returns a line such as `source unchanged (12.3 kB already on HDFS)`, or undefined while an upload is in progress. */
+export function stagingLine(event: StagingEvent, where: string): string | undefined {
+  if (event.type === 'unchanged') {
+    return `${event.name} unchanged (${formatBytes(event.bytes)} already ${where})`;
+  }
+  return event.sent === event.total ? `${event.name} uploaded (${formatBytes(event.total)})` : undefined;
+}
+
+/**
+ * Returns a line such as `runtime [#####-----] 45 % 81.0 MB of 180.0 MB 64.2 MB/s 2 s left`. Omits the bar on a narrow terminal, and the
+ * amounts on a very narrow one.
+ */
+export function uploadBar(name: string, sent: number, total: number, elapsedMs: number, columns: number): string {
+  const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
+  const facts = [percent, amounts, speed].join('  ');
+  const label = clip(name, Math.max(8, columns - 40));
+  const width = Math.min(30, columns - 1 - label.length - facts.length - 6);
+  if (width < 5) {
+    const whole = `${label}  ${facts}`;
+    return whole.length < columns ? whole : clip(`${label}  ${percent}  ${speed}`, columns - 1);
+  }
+  const done = Math.round((total === 0 ? 1 : sent / total) * width);
+  return `${label}  [${'#'.repeat(done)}${'-'.repeat(width - done)}]  ${facts}`;
+}
+
+/** Returns a line such as `runtime: 45 %, 81.0 MB of 180.0 MB, 64.2 MB/s, 2 s left`. */
+export function uploadFacts(name: string, sent: number, total: number, elapsedMs: number): string {
+  const { percent, amounts, speed } = factsOf(sent, total, elapsedMs);
+  return `${name}: ${[percent.trim(), amounts, ...speed.split('  ')].join(', ')}`;
+}
+
+function factsOf(sent: number, total: number, elapsedMs: number): { percent: string; amounts: string; speed: string } {
+  const rate = elapsedMs > 0 ? (sent / elapsedMs) * 1000 : 0;
+  const share = total === 0 ? 1 : sent / total;
+  const left = rate > 0 && elapsedMs > 500 ? `  ${formatDuration(1000 * Math.ceil((total - sent) / rate))} left` : '';
+  return {
+    percent: `${(share * 100).toFixed(0).padStart(3)} %`,
+    amounts: `${formatBytes(sent)} of ${formatBytes(total)}`,
+    speed: `${formatBytes(rate)}/s${left}`,
+  };
+}
+
+/** Failures are reported only in these task states. A failed task that will restart is in the `requested` state. */
+const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
+
+/**
+ * Formats an event.
+ * @param rows the job's tasks, which determine whether node names need a port; undefined if the tasks are unknown
+ */
+export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly { readonly node: string | null }[]): string {
+  switch (event.type) {
+    case 'state':
+      return [terminal.paint('bold', harmless(event.state)), harmless(event.message).trim()].filter((part) => part !== '').join(': ');
+    case 'task': {
+      // In other states, `failure` is an earlier failure that has already been reported.
+      const failure = ENDED_BADLY.has(event.state) ? event.failure : null;
+      const why = failure === null ? '' : `: ${describeFailure(failure, event.role)}`;
+      const node =
+        event.node === null || (failure !== null && namesNode(failure)) ? '' : rows === undefined ? event.node : nodeName(event.node, rows);
+      const where = node === '' ? '' : ` on ${harmless(node)}`;
+      const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
+      return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
+    }
+    case 'metrics':
+      return [`step ${event.step}`, metricsText(withoutProfile(event.metrics))].filter((part) => part !== '').join('  ');
+    case 'checkpoint':
+      return `checkpoint of step ${event.step}`;
+    case 'notice':
+      return terminal.paint('yellow', harmless(event.message));
+  }
+}
+
+/**
+ * Returns a job's final report. For a failed job, the report contains the cause. Otherwise, it contains the results and their locations.
+ */
+export function reportLines(report: JobReport, terminal: Terminal): string[] {
+  const lines: string[] = [];
+  if (report.state === 'SUCCEEDED') {
+    lines.push(terminal.paint('green', `${report.applicationId} SUCCEEDED`));
+    if (report.diagnostics !== '') {
+      lines.push(harmless(report.diagnostics));
+    }
+  } else {
+    const paint = report.state === 'KILLED' ? 'yellow' : 'red';
+    lines.push(terminal.paint(paint, `${report.applicationId} ${report.state}`));
+    if (report.diagnostics !== '') {
+      lines.push(...harmless(report.diagnostics).trimEnd().split('\n'));
+    }
+  }
+  if (report.checkpointStep > 0 && report.checkpointDir !== null) {
+    lines.push(`checkpoints: ${harmless(report.checkpointDir)} (newest: step ${report.checkpointStep})`);
+  }
+  if (report.summaryDir !== null && report.step > 0) {
+    lines.push(`summaries: ${harmless(report.summaryDir)}`);
+  }
+  if (report.state === 'SUCCEEDED') {
+    lines.push(`logs: tony-ts logs ${report.applicationId}`);
+    for (const [name, value] of Object.entries(withoutProfile(report.metrics))) {
+      lines.push(describeMetric(harmless(name), value));
+    }
+    lines.push(...profileLine(report.metrics));
+  }
+  return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
+}
+
+/** Formats a step profile, such as `step time: 6.2 ms exchange, 3.6 ms compute; rank 0 was the slowest`. */
+function profileLine(metrics: Readonly<Record<string, number>>): string[] {
+  const profile = stepProfile(metrics);
+  if (profile === null) {
+    return [];
+  }
+  const parts = profile.phases.map(({ name, ms }) => `${ms.toFixed(1)} ms ${name}`);
+  return [`step time: ${parts.join(', ')}${profile.slowestRank === undefined ? '' : `; rank ${profile.slowestRank} was the slowest`}`];
+}

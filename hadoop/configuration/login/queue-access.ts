@@ -1,0 +1,28 @@
+import { simpleCall } from '../../rpc/simple-call.ts';
+import type { HadoopConfiguration } from '../configuration.ts';
+import { rpcCallerOf } from './login-of.ts';
+
+interface Answer {
+  readonly queueUserAcls: readonly { readonly queueName: string; readonly userAcls: readonly string[] }[];
+}
+
+/**
+ * Returns the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`), or all queues if ACLs are disabled.
+ * Queue names are full paths, or only the last path component on older Hadoop versions. Uses RPC because YARN's REST API returns ACLs only
+ * to administrators.
+ * @throws TonyError RM_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
+ */
+export async function queuesForSubmission(configuration: HadoopConfiguration, caller: string): Promise<readonly string[]> {
+  const { queueUserAcls } = await simpleCall<Answer>({
+    endpoints: configuration.resourceManagerEndpoints,
+    protocol: { name: 'org.apache.hadoop.yarn.api.ApplicationClientProtocolPB', version: 1 },
+    caller: await rpcCallerOf(configuration, caller, 'resource-manager'),
+    method: 'getQueueUserAcls',
+    request: 'GetQueueUserAclsInfoRequestProto',
+    response: 'GetQueueUserAclsInfoResponseProto',
+    value: {},
+    code: 'RM_UNREACHABLE',
+    failure: `No ResourceManager reported the queues to which ${caller} may submit.`,
+  });
+  return queueUserAcls.filter(({ userAcls }) => userAcls.includes('QACL_SUBMIT_APPLICATIONS')).map(({ queueName }) => queueName);
+}

@@ -1,0 +1,1 @@
+"""The conversion of layers, models and optimizers between TensorFlow.js and Keras 3, for tony.models."""

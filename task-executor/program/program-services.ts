@@ -1,0 +1,92 @@
+import path from 'node:path';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import type { ServiceFrame } from '../../training/process/service-frame.ts';
+import { RendezvousRelay } from '../horovod/rendezvous-relay.ts';
+import type { MasterLink } from '../master/master-link.ts';
+import type { ExecutorSettings } from '../settings/settings.ts';
+import { ServicesSocket } from './services-socket.ts';
+
+/** Prefix of the services that programs use to read and write storage. The executor itself provides these services. */
+const STORAGE_PREFIX = 'storage.';
+/**
+ * Timeout in ms for a service request while the ApplicationMaster is unreachable. After this time, the program receives an error and
+ * retries.
+ */
+const MAX_WAIT_MS = 60_000;
+
+export interface ProgramServicesOptions {
+  readonly settings: ExecutorSettings;
+  readonly link: MasterLink;
+  /** Shows the user a message. */
+  readonly notice: (message: string) => void;
+  readonly log: Logger;
+}
+
+/** The executor's servers for the user's program. Each run of the program has its own servers. */
+export class ProgramServices {
+  readonly #options: ProgramServicesOptions;
+  #socket: ServicesSocket | null = null;
+  #relay: RendezvousRelay | null = null;
+
+  constructor(options: ProgramServicesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Opens the servers for a generation, and closes the previous generation's servers.
+   * @returns the services socket's folder, or null if the socket cannot be opened, and the port of Horovod's rendezvous server
+   * @throws if Horovod's rendezvous server cannot be opened
+   */
+  async open(generation: number): Promise<{ readonly services: string | null; readonly rendezvousPort: number }> {
+    this.close();
+    const { settings, log, notice } = this.#options;
+    const services = await this.#openSocket(generation);
+    if (settings.frozen.job.framework === 'horovod') {
+      this.#relay = await RendezvousRelay.open({ ask: (...request) => this.#forward(generation, ...request), notice, log });
+    }
+    return { services, rendezvousPort: this.#relay?.port ?? 0 };
+  }
+
+  /** Sends the rendezvous entries to a new ApplicationMaster attempt, because the previous attempt kept them only in memory. */
+  masterReplaced(): void {
+    void this.#relay?.repeat();
+  }
+
+  close(): void {
+    this.#socket?.close();
+    this.#socket = null;
+    this.#relay?.close();
+    this.#relay = null;
+  }
+
+  /** Returns the services socket's folder, or null if the socket cannot be opened. Most programs can run without the services. */
+  async #openSocket(generation: number): Promise<string | null> {
+    const { settings, log } = this.#options;
+    try {
+      this.#socket = await ServicesSocket.open({
+        folder: path.join(settings.folder, `services-${generation}`),
+        ask: (service, ...request) =>
+          service.startsWith(STORAGE_PREFIX)
+            ? this.#serveStorage(generation, service, ...request)
+            : this.#forward(generation, service, ...request),
+        log,
+      });
+      return this.#socket.folder;
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "the program cannot reach the ApplicationMaster's services");
+      return null;
+    }
+  }
+
+  #forward(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame | null> {
+    return this.#options.link.serve({ generation, service, body }, MAX_WAIT_MS, signal);
+  }
+
+  async #serveStorage(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame> {
+    const { settings, notice } = this.#options;
+    // Load the storage code on demand to save memory, because most executors never access storage.
+    const { serveStorage } = await import('../storage/storage-services.ts');
+    return await serveStorage(settings, { generation, notice }, service, body, signal);
+  }
+}

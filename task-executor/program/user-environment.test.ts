@@ -1,0 +1,49 @@
+import { expect, it } from 'vitest';
+import { TASK_VARIABLES } from '../../conf/values/task-variables.ts';
+import { TASK_ENVIRONMENT } from '../../training/process/task-context.ts';
+import { userEnvironment } from './user-environment.ts';
+
+const NO_FRAMEWORK = { defaults: {}, processes: [{}] };
+const task = {
+  taskFile: '/c/task-2.json',
+  applicationId: 'application_1_0001',
+  role: 'worker',
+  index: 0,
+  rank: 1,
+  worldSize: 2,
+  generation: 2,
+  checkpoint: { dir: 'hdfs://nn/checkpoints', everySteps: 0, keep: 3 },
+};
+
+it("job variables override container variables, task variables override both, and the executor's own variables are omitted", () => {
+  const container = { PATH: '/bin', A: 'container', HADOOP_TOKEN_FILE_LOCATION: '/secret', TONY_MASTER: 'am:1', GONE: undefined };
+  expect(userEnvironment(container, { A: 'job', TONY_GENERATION: '9' }, task, NO_FRAMEWORK)).toEqual({
+    PATH: '/bin',
+    A: 'job',
+    TONY_TASK_FILE: '/c/task-2.json',
+    TONY_APPLICATION_ID: 'application_1_0001',
+    TONY_ROLE: 'worker',
+    TONY_INDEX: '0',
+    TONY_RANK: '1',
+    TONY_WORLD_SIZE: '2',
+    TONY_GENERATION: '2',
+    TONY_CHECKPOINT_DIR: 'hdfs://nn/checkpoints',
+  });
+});
+
+it("job variables override the framework's defaults, but not its other variables", () => {
+  const framework = { defaults: { A: 'default', B: 'default' }, processes: [{ RANK: '1' }] };
+  expect(userEnvironment({ A: 'container', B: 'container' }, { A: 'job', RANK: '9' }, task, framework)).toMatchObject({
+    A: 'job',
+    B: 'default',
+    RANK: '1',
+  });
+});
+
+it('sets no rank for a task without a rank', () => {
+  expect(userEnvironment({}, {}, { ...task, rank: null }, NO_FRAMEWORK)).not.toHaveProperty('TONY_RANK');
+});
+
+it('job.yaml reserves every variable that is set for a task', () => {
+  expect([...TASK_VARIABLES].sort()).toEqual(Object.values(TASK_ENVIRONMENT).sort());
+});
