@@ -1,15 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import path from 'node:path';
-import { CONTAINER_LAYOUT, type FrozenJob, type Resource, TENSORBOARD_ROLE } from '../conf/job.ts';
+import { CONTAINER_LAYOUT, type FrozenJob, TENSORBOARD_ROLE } from '../conf/job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { daemonUri } from '../hadoop/configuration/file-systems/hdfs-place.ts';
-import { fileSystemsOfJob } from '../hadoop/configuration/file-systems/job-file-systems.ts';
 import { KeytabTokens } from '../hadoop/configuration/login/keytab-tokens.ts';
 import { type Credentials, findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
+import type { LocalResource } from '../hadoop/yarn/local-resource.ts';
 import type { Logger } from '../platform/log.ts';
 import type { Welcome } from '../protos/executor-protocol.ts';
 import { createStorage } from '../storage/create-storage.ts';
+import { fileSystemsOfJob } from '../storage/job-file-systems.ts';
 import { decodeJobConnections } from '../storage/s3/s3-connection.ts';
 import type { Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
@@ -217,7 +218,7 @@ function executorCommand(frozen: FrozenJob): string {
 }
 
 /** Returns job.json and the files that it lists, with URIs that NodeManagers can read. */
-async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly Resource[]> {
+async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly LocalResource[]> {
   const name = CONTAINER_LAYOUT.job;
   const { size, modifiedAt } = await files.staged(name);
   const staged = joinUri(frozen.staging, name);

@@ -1,7 +1,7 @@
+import { CREDENTIALS_VARIABLE, readContainerInputs } from '../conf/container-inputs.ts';
 import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import { parseFrozenJob } from '../conf/resolve/frozen-job.ts';
 import { applicationOf, parseContainerId } from '../hadoop/rpc/application-id.ts';
-import { CREDENTIALS_VARIABLE, readContainerInputs } from '../hadoop/rpc/container-inputs.ts';
 import { type Credentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import { TonyError } from '../platform/errors.ts';
 import type { Secret } from '../platform/secret.ts';

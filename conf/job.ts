@@ -1,3 +1,5 @@
+import type { Acl } from '../hadoop/yarn/acl.ts';
+import type { LocalResource } from '../hadoop/yarn/local-resource.ts';
 import type { PythonEnvironment } from './python.ts';
 import type { ShippedFile } from './shipped-files.ts';
 import type { DockerContainer } from './values/docker.ts';
@@ -91,11 +93,6 @@ export interface Master {
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
-export interface Acl {
-  readonly users: readonly string[];
-  readonly groups: readonly string[];
-}
-
 /**
  * How workers share the weights. With `all-reduce`, workers average their gradients in every step. `wire` is the number format on the
  * network. Sums are always computed in float32. With `parameter-server`, the tasks of one role store the weights. `staleness` is the
@@ -175,21 +172,6 @@ export interface EndAfter {
   readonly withinMs: number;
   /** What happens after this time. With `stop`, tony-ts stops the tasks, which does not count as a failure. With `fail`, the job fails. */
   readonly late: 'stop' | 'fail';
-}
-
-/** File or archive that YARN localises in a container's working directory. `name` is the relative path of the localised copy. */
-export interface Resource {
-  readonly name: string;
-  readonly uri: string;
-  readonly type: 'archive' | 'file';
-  /**
-   * Applications that share the localised copy on a node: those of all users (`public`), those of the user (`private`), or only this
-   * application (`application`).
-   */
-  readonly visibility: 'public' | 'private' | 'application';
-  readonly size: number;
-  /** Modification time in ms since the epoch. The localisation fails if the file has been modified since the job was submitted. */
-  readonly timestamp: number;
 }
 
 export const APPLICATION_TYPE = 'TONY';
@@ -280,9 +262,9 @@ export interface FrozenJob {
   /** Principal of the keytab in the ApplicationMaster's container, or null if the job has no keytab. */
   readonly principal: string | null;
   /** Files and archives that every executor container needs. */
-  readonly resources: readonly Resource[];
+  readonly resources: readonly LocalResource[];
   /** Additional files and archives for a role's containers, keyed by role name. */
-  readonly roleResources: Readonly<Record<string, readonly Resource[]>>;
+  readonly roleResources: Readonly<Record<string, readonly LocalResource[]>>;
   readonly cluster: YarnCluster | LocalCluster;
 }
 

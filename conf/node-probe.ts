@@ -1,4 +1,5 @@
-import type { Resource, YarnCluster } from './job.ts';
+import type { LocalResource } from '../hadoop/yarn/local-resource.ts';
+import type { YarnCluster } from './job.ts';
 
 /*
  * Types for the data that `tony-ts doctor --probe` exchanges. The client writes a ProbeOrder to job.json. The ApplicationMaster starts one
@@ -19,7 +20,7 @@ export interface ProbeOrder {
   readonly staging: string;
   readonly cluster: YarnCluster;
   /** Files that the containers need. */
-  readonly resources: readonly Resource[];
+  readonly resources: readonly LocalResource[];
   readonly nodes: readonly NodeToProbe[];
   /** Time limit in ms for YARN to allocate all containers and for the containers to report. */
   readonly timeoutMs: number;

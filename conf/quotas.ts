@@ -1,3 +1,4 @@
+import { sumOf } from '../platform/sum-of.ts';
 import { firstNames } from '../platform/text/first-names.ts';
 import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
@@ -183,16 +184,6 @@ function scaled(amounts: Amounts, factor: number): Amounts {
 /** Returns the amounts with resource names in lower case, as in application tags. */
 function inLowerCase(amounts: Amounts): Record<string, number> {
   return sumOf(Object.entries(amounts).map(([name, amount]) => ({ [name.toLowerCase()]: amount })));
-}
-
-export function sumOf(all: readonly Amounts[]): Record<string, number> {
-  const sum: Record<string, number> = {};
-  for (const amounts of all) {
-    for (const [name, amount] of Object.entries(amounts)) {
-      sum[name] = (sum[name] ?? 0) + (amount ?? 0);
-    }
-  }
-  return sum;
 }
 
 /**

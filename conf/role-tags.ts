@@ -1,6 +1,7 @@
+import { sumOf } from '../platform/sum-of.ts';
 import type { Job } from './job.ts';
 import type { Amounts } from './quota-schema.ts';
-import { type Demand, demandOf, sumOf } from './quotas.ts';
+import { type Demand, demandOf } from './quotas.ts';
 import { ROLE_NAME } from './values/role-name.ts';
 
 /*

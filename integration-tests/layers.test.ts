@@ -8,12 +8,12 @@ const ROOT = path.resolve(import.meta.dirname, '..');
 /** Source folders, each with the lower folders that it may import. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   platform: [],
-  conf: ['platform'],
-  protos: ['platform'],
-  hadoop: ['conf', 'protos', 'platform'],
+  protos: [],
+  hadoop: ['protos', 'platform'],
+  conf: ['hadoop', 'platform'],
   storage: ['hadoop', 'conf', 'platform'],
-  training: ['storage', 'hadoop', 'conf', 'protos', 'platform'],
-  web: ['training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
+  training: ['storage', 'hadoop', 'conf', 'platform'],
+  web: ['training', 'storage', 'hadoop', 'conf', 'platform'],
   'task-executor': ['training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
   'application-master': ['web', 'training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
   client: ['web', 'training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],

@@ -13,8 +13,9 @@ import {
 import { type FinalValue, withFinalValues } from '../../conf/resolve/final-values.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { demandOfTags, roleTags } from '../../conf/role-tags.ts';
+import { holdsTasks, runningJob } from '../../conf/running-job.ts';
+import { amountsOf } from '../../hadoop/yarn/resource-amounts.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
-import { amountsOf, holdsTasks, runningJob } from '../../hadoop/yarn/running-job.ts';
 import type { JobLimits } from '../job/state/events.ts';
 import type { Snapshot } from '../job/state/snapshot-format.ts';
 

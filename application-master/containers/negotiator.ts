@@ -1,6 +1,6 @@
 import type { Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status/status.ts';
-import type { ContainerEnd } from '../../conf/status/task-failure.ts';
+import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
 import type { Container } from '../job/state/events.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { FrozenJob, Resource, Role } from '../../conf/job.ts';
+import type { FrozenJob, Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status/status.ts';
 import { dockerEnvironment } from '../../conf/values/docker.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
@@ -7,6 +7,7 @@ import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/y
 import { aclText } from '../../hadoop/yarn/application-submission.ts';
 import { containerEnd, describeExit } from '../../hadoop/yarn/container-exit.ts';
 import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
@@ -31,7 +32,7 @@ export interface YarnNegotiatorOptions {
    * Files that YARN localises for each container. This is a promise, so that the ApplicationMaster can register while job.json is still
    * being looked up.
    */
-  readonly resources: Promise<readonly Resource[]>;
+  readonly resources: Promise<readonly LocalResource[]>;
   readonly listener: NegotiatorListener;
   readonly log: Logger;
   readonly host: string;

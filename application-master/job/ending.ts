@@ -1,5 +1,5 @@
-import type { ContainerEnd } from '../../conf/status/task-failure.ts';
 import { counted } from '../../conf/values/quantities.ts';
+import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
 import type { Event } from './state/events.ts';
 import { type Ending, type JobState, LIMITS, type Task } from './state/job-state.ts';
 import { outlivesMs } from './state/timeouts.ts';

@@ -1,9 +1,10 @@
 import { lookup } from 'node:dns/promises';
-import { CONTAINER_LAYOUT, CREDENTIALS, type Resource } from '../../conf/job.ts';
+import { type ContainerInputs, readContainerInputs } from '../../conf/container-inputs.ts';
+import { CONTAINER_LAYOUT, CREDENTIALS } from '../../conf/job.ts';
 import { PROBE_LAYOUT, type ProbeOrder, type ProbeResult } from '../../conf/node-probe.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { daemonUri } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
-import { type ContainerInputs, readContainerInputs } from '../../hadoop/rpc/container-inputs.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { createLogger } from '../../platform/log.ts';
 import { createStorage } from '../../storage/create-storage.ts';
@@ -55,7 +56,7 @@ function orderOf({ job, secret }: ContainerInputs): ProbeOrder {
   return JSON.parse(job.toString('utf8')) as ProbeOrder;
 }
 
-async function stagedOrder({ staging }: ProbeOrder, hadoop: HadoopConfiguration, storage: Storage): Promise<Resource> {
+async function stagedOrder({ staging }: ProbeOrder, hadoop: HadoopConfiguration, storage: Storage): Promise<LocalResource> {
   const name = CONTAINER_LAYOUT.job;
   const staged = joinUri(staging, name);
   const found = await storage.stat(staged);

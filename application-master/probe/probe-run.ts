@@ -1,11 +1,12 @@
-import { CONTAINER_LAYOUT, CREDENTIALS, type Resource } from '../../conf/job.ts';
+import type { ContainerInputs } from '../../conf/container-inputs.ts';
+import { CONTAINER_LAYOUT, CREDENTIALS } from '../../conf/job.ts';
 import { type NodeToProbe, PROBE_LAYOUT, type ProbedNode, type ProbeOrder } from '../../conf/node-probe.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import type { ContainerInputs } from '../../hadoop/rpc/container-inputs.ts';
 import { credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/rpc/credentials.ts';
 import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
 import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { formatAddress } from '../../platform/address.ts';
 import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -27,7 +28,7 @@ export interface ProbeRunOptions {
   readonly inputs: ContainerInputs;
   readonly hadoop: HadoopConfiguration;
   /** Files for the containers, including job.json. */
-  readonly resources: readonly Resource[];
+  readonly resources: readonly LocalResource[];
   readonly host: string;
   readonly address: string;
   readonly log: Logger;

@@ -1,6 +1,6 @@
 import { amountPaths, type JobLimits, type Quotas } from '../../conf/quota-schema.ts';
+import { amountsOf } from '../../hadoop/yarn/resource-amounts.ts';
 import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
-import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { suggest } from '../../platform/text/suggest.ts';
 
 /** A resource type or queue in the site file that the cluster does not have. Its limit has no effect. */

@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir, open, rename, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { CONTAINER_LAYOUT, type Resource } from '../../conf/job.ts';
+import { CONTAINER_LAYOUT } from '../../conf/job.ts';
 import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { LOCAL_ATTEMPTS, type LocalPaths } from '../files/local-layout.ts';
@@ -13,7 +14,7 @@ export interface LocalMaster {
   readonly paths: LocalPaths;
   /** Path of the Node.js executable, relative to the ApplicationMaster's working directory. */
   readonly node: string;
-  readonly resources: readonly Resource[];
+  readonly resources: readonly LocalResource[];
   readonly user: string;
   /** Whether the job continues when this process exits. */
   readonly detach: boolean;

@@ -1,5 +1,6 @@
-import { type FrozenJob, type Job, type Resource, TENSORBOARD_ROLE } from '../../conf/job.ts';
+import { type FrozenJob, type Job, TENSORBOARD_ROLE } from '../../conf/job.ts';
 import { EVERY_ROLE } from '../../conf/job-part.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { type HistoryPlace, historyUrl } from '../records/history-place.ts';
@@ -15,15 +16,15 @@ export interface FreezeOptions {
   /** Location of the user's histories. Default: the staging root, which only the user can read. */
   readonly history?: HistoryPlace;
   readonly data: Readonly<Record<string, string>>;
-  readonly resources: readonly Resource[];
+  readonly resources: readonly LocalResource[];
   /** Files and archives that job.yaml lists. */
-  readonly files: ByRole<Resource>;
+  readonly files: ByRole<LocalResource>;
   /** The job's Kerberos principal; see FrozenJob. Default: null. */
   readonly principal?: string | null;
   /** Archive that contains TensorBoard, or null if the job does not need TensorBoard or the archive could not be built. */
-  readonly tensorboard?: Resource | null;
+  readonly tensorboard?: LocalResource | null;
   /** Archive that contains the programs' Python environment, or null if there is none. */
-  readonly pythonEnvironment?: Resource | null;
+  readonly pythonEnvironment?: LocalResource | null;
   readonly cluster: FrozenJob['cluster'];
   /** Base URI for relative locations, such as `hdfs://host:8020/user/alice` or the file:// URI of a folder. */
   readonly home: string;

@@ -1,5 +1,6 @@
-import { describeAmount, describeShortage, type Shortage, sumOf } from '../../conf/quotas.ts';
+import { describeAmount, describeShortage, type Shortage } from '../../conf/quotas.ts';
 import type { LabelRoom, QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
+import { sumOf } from '../../platform/sum-of.ts';
 import type { Verdict } from './job-plan.ts';
 import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
 

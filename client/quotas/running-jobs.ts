@@ -1,8 +1,8 @@
 import type { Quotas } from '../../conf/quota-schema.ts';
+import { holdsTasks, runningJob } from '../../conf/running-job.ts';
 import { groupsOfUser } from '../../hadoop/configuration/login/user-groups.ts';
 import { GroupMemory } from '../../hadoop/rpc/group-memory.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
-import { holdsTasks, runningJob } from '../../hadoop/yarn/running-job.ts';
 import { inOrderOfSubmission } from '../../hadoop/yarn/submission-order.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import type { CountedJob } from './quota-sums.ts';

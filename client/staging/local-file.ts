@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { Resource } from '../../conf/job.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/files/make-folders.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -37,7 +37,7 @@ export async function placeFile(
   file: JobFile,
   onEvent: (event: StagingEvent) => void,
   signal?: AbortSignal,
-): Promise<Resource> {
+): Promise<LocalResource> {
   const { shipped, content } = file;
   const { name, type } = shipped;
   if (content === 'on-storage') {

@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { chmod, copyFile, mkdir, mkdtemp, rename, rm, stat, symlink } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import type { Resource } from '../../conf/job.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/files/make-folders.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -45,7 +45,7 @@ export async function placeFolder(
   name: string,
   folder: HashedFolder,
   onEvent: (event: StagingEvent) => void,
-): Promise<Resource> {
+): Promise<LocalResource> {
   const target = placeOf(root, name, folder);
   const home = path.dirname(target);
   await refuseForeignFolder(root, 'TONY_LOCAL_DIR');

@@ -1,4 +1,4 @@
-import type { Resource } from '../../conf/job.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { archiveEnding, type JobFile } from '../job/job-files.ts';
@@ -11,7 +11,7 @@ import { findFile, findFolder, isResourceThere, type Part, presentPart, type Sta
  * @param home base URI for relative locations
  * @throws TonyError SOURCE_MISSING, JOB_INVALID for a file that cannot be public
  */
-export async function findJobFile(place: StagingPlace, file: JobFile, home: string): Promise<Part<Resource>> {
+export async function findJobFile(place: StagingPlace, file: JobFile, home: string): Promise<Part<LocalResource>> {
   const { shipped, content } = file;
   const { name, path, type } = shipped;
   const own = shipped.visibility ?? 'private';
@@ -25,7 +25,7 @@ export async function findJobFile(place: StagingPlace, file: JobFile, home: stri
   return localised(await findFile(place, name, { file: path, ...content }, { type, storedAs }), file, own);
 }
 
-async function presentFile({ storage }: StagingPlace, file: JobFile, uri: string): Promise<Part<Resource>> {
+async function presentFile({ storage }: StagingPlace, file: JobFile, uri: string): Promise<Part<LocalResource>> {
   const { shipped, key } = file;
   const entry = await storage.stat(uri);
   if (entry?.type !== 'file') {
@@ -35,7 +35,7 @@ async function presentFile({ storage }: StagingPlace, file: JobFile, uri: string
   }
   const { size, modifiedAt: timestamp } = entry;
   const visibility = await visibilityOf(storage, file, entry);
-  const resource: Resource = { name: shipped.name, uri, type: shipped.type, visibility, size, timestamp };
+  const resource: LocalResource = { name: shipped.name, uri, type: shipped.type, visibility, size, timestamp };
   return localised(
     presentPart(shipped.name, size, resource, (staged) => isResourceThere(storage, staged)),
     file,
@@ -47,7 +47,7 @@ async function visibilityOf(
   storage: StagingPlace['storage'],
   { shipped, key }: JobFile,
   entry: Parameters<typeof whyNotPublic>[1],
-): Promise<Resource['visibility']> {
+): Promise<LocalResource['visibility']> {
   const { visibility } = shipped;
   if (visibility === 'private' || visibility === 'application') {
     return visibility;
@@ -65,7 +65,7 @@ async function visibilityOf(
 }
 
 /** Returns the part with its name and visibility in containers. */
-function localised(part: Part<Resource>, { place }: JobFile, visibility: Resource['visibility']): Part<Resource> {
-  const named = (resource: Resource): Resource => ({ ...resource, name: place, visibility });
+function localised(part: Part<LocalResource>, { place }: JobFile, visibility: LocalResource['visibility']): Part<LocalResource> {
+  const named = (resource: LocalResource): LocalResource => ({ ...resource, name: place, visibility });
   return { ...part, expected: named(part.expected), stage: async (signal) => named(await part.stage(signal)) };
 }

@@ -3,7 +3,8 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { CONTAINER_LAYOUT, type Resource } from '../../conf/job.ts';
+import { CONTAINER_LAYOUT } from '../../conf/job.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
@@ -105,7 +106,7 @@ export interface Part<Staged> {
 }
 
 /** Returns true if the file still has the resource's size and modification time. YARN rejects a file with a different modification time. */
-export async function isResourceThere(storage: Storage, { uri, size, timestamp }: Resource): Promise<boolean> {
+export async function isResourceThere(storage: Storage, { uri, size, timestamp }: LocalResource): Promise<boolean> {
   const there = await storage.stat(uri);
   return there?.size === size && there.modifiedAt === timestamp;
 }
@@ -114,7 +115,7 @@ export async function isResourceThere(storage: Storage, { uri, size, timestamp }
  * Finds a folder's cached archive. If the cache contains none, packs the folder to determine the archive size. Containers unpack the
  * archive in a folder called `name`.
  */
-export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<Resource>> {
+export async function findFolder(place: StagingPlace, name: string, folder: HashedFolder): Promise<Part<LocalResource>> {
   const { storage, root } = place;
   const home = joinUri(root, 'cache', folder.hash);
   return naming(root, async () => {
@@ -147,7 +148,7 @@ export async function findFolder(place: StagingPlace, name: string, folder: Hash
  * Finds the cached copy of a local archive, such as a built runtime.
  * @param archive.hash SHA-256 of the archive
  */
-export async function findArchive(place: StagingPlace, name: string, archive: LocalFile): Promise<Part<Resource>> {
+export async function findArchive(place: StagingPlace, name: string, archive: LocalFile): Promise<Part<LocalResource>> {
   return findFile(place, name, archive, { type: 'archive', storedAs: `${name}.tar.gz` });
 }
 
@@ -166,8 +167,8 @@ export async function findFile(
   place: StagingPlace,
   name: string,
   { file, hash, size }: LocalFile,
-  { type, storedAs }: { readonly type: Resource['type']; readonly storedAs: string },
-): Promise<Part<Resource>> {
+  { type, storedAs }: { readonly type: LocalResource['type']; readonly storedAs: string },
+): Promise<Part<LocalResource>> {
   const { root, storage } = place;
   const home = joinUri(root, 'cache', hash);
   return naming(root, async () => {
@@ -192,13 +193,13 @@ export async function findFile(
   });
 }
 
-function partThere(place: StagingPlace, name: string, entry: Entry, type: Resource['type'] = 'archive'): Part<Resource> {
-  const resource: Resource = { ...archiveResource(name, entry), type };
-  const stage = async (): Promise<Resource> => {
+function partThere(place: StagingPlace, name: string, entry: Entry, type: LocalResource['type'] = 'archive'): Part<LocalResource> {
+  const resource: LocalResource = { ...archiveResource(name, entry), type };
+  const stage = async (): Promise<LocalResource> => {
     place.onEvent({ type: 'unchanged', name, bytes: entry.size });
     return resource;
   };
-  const isStaged = (staged: Resource): Promise<boolean> => isResourceThere(place.storage, staged);
+  const isStaged = (staged: LocalResource): Promise<boolean> => isResourceThere(place.storage, staged);
   return { name, bytes: entry.size, missing: 0, expected: resource, stage, isStaged, discard: nothing };
 }
 
@@ -237,7 +238,7 @@ async function pack(folder: HashedFolder, signal: AbortSignal | undefined): Prom
 }
 
 /** Describes job.json as a resource for containers. `modifiedAt` is 0 before the upload. */
-export function jobFile(folder: string, size: number, modifiedAt = 0): Resource {
+export function jobFile(folder: string, size: number, modifiedAt = 0): LocalResource {
   return {
     name: CONTAINER_LAYOUT.job,
     uri: joinUri(folder, CONTAINER_LAYOUT.job),
@@ -249,7 +250,7 @@ export function jobFile(folder: string, size: number, modifiedAt = 0): Resource 
 }
 
 /** Creates the job's staging folder and writes job.json. */
-export async function stageJob({ root, storage }: StagingPlace, folder: string, frozen: string): Promise<Resource> {
+export async function stageJob({ root, storage }: StagingPlace, folder: string, frozen: string): Promise<LocalResource> {
   return naming(root, async () => {
     await storage.makeFolder(folder, FOLDER_MODE);
     const { uri } = jobFile(folder, 0);
@@ -260,7 +261,7 @@ export async function stageJob({ root, storage }: StagingPlace, folder: string, 
 }
 
 /** Writes a job's keytab to the job's folder, which must exist. Only the user can read the file. */
-export async function stageKeytab({ root, storage }: StagingPlace, folder: string, content: Secret): Promise<Resource> {
+export async function stageKeytab({ root, storage }: StagingPlace, folder: string, content: Secret): Promise<LocalResource> {
   return naming(root, async () => {
     const { uri } = keytabFile(folder, 0);
     await storage.write(uri, Buffer.from(content.reveal()), { permission: FILE_MODE });
@@ -270,7 +271,7 @@ export async function stageKeytab({ root, storage }: StagingPlace, folder: strin
 }
 
 /** Describes the keytab as a resource for the ApplicationMaster. */
-export function keytabFile(folder: string, size: number, timestamp = 0): Resource {
+export function keytabFile(folder: string, size: number, timestamp = 0): LocalResource {
   const name = CONTAINER_LAYOUT.keytab;
   return { name, uri: joinUri(folder, name), type: 'file', visibility: 'application', size, timestamp };
 }
@@ -279,7 +280,7 @@ function archiveName(name: string, size: number): string {
   return `${name}-${size}.tar.gz`;
 }
 
-function archiveResource(name: string, entry: Pick<Entry, 'uri' | 'size' | 'modifiedAt'>): Resource {
+function archiveResource(name: string, entry: Pick<Entry, 'uri' | 'size' | 'modifiedAt'>): LocalResource {
   return { name, uri: entry.uri, type: 'archive', visibility: 'private', size: entry.size, timestamp: entry.modifiedAt };
 }
 

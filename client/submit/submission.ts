@@ -1,4 +1,4 @@
-import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job, type Resource } from '../../conf/job.ts';
+import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { dockerEnvironment } from '../../conf/values/docker.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
@@ -6,6 +6,7 @@ import { daemonUri } from '../../hadoop/configuration/file-systems/hdfs-place.ts
 import type { Token } from '../../hadoop/rpc/credentials.ts';
 import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import type { JobConnections } from '../../storage/s3/s3-connection.ts';
 import { applicationTags } from '../cluster/application-tags.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
@@ -35,7 +36,7 @@ export function frozenFor(
   { applicationId, submittedAt, cluster, site, principal, masterReplacementMs }: FrozenJobOptions,
 ): FrozenJob {
   const { user, root, home, configuration } = cluster;
-  const readable = (resource: Resource): Resource => ({ ...resource, uri: daemonUri(configuration, resource.uri) });
+  const readable = (resource: LocalResource): LocalResource => ({ ...resource, uri: daemonUri(configuration, resource.uri) });
   return freezeJob(job, {
     applicationId,
     user,
@@ -70,7 +71,7 @@ export interface SubmissionParts {
  */
 export function submissionFor(
   frozen: FrozenJob,
-  own: readonly Resource[],
+  own: readonly LocalResource[],
   parts: StagedParts,
   { tokens, s3, configuration }: SubmissionParts,
 ): ApplicationSubmission {
@@ -103,6 +104,6 @@ export function submissionFor(
   };
 }
 
-function sharedParts({ bundles, runtime }: StagedParts): Resource[] {
+function sharedParts({ bundles, runtime }: StagedParts): LocalResource[] {
   return [bundles, ...(runtime === null ? [] : [runtime])];
 }

@@ -1,10 +1,11 @@
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
+import { CONTAINER_LAYOUT, type Job } from '../../conf/job.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { HDFS_URI } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/files/make-folders.ts';
@@ -74,12 +75,12 @@ async function startJob(
   }
   // Check the requirements file before copying the source, because the source contains this file and the file may contain a password.
   const pythonEnvironment = await untilAborted(localEnvironment(job, root, { onProgress, onStaging, signal }), signal);
-  const resources: Resource[] = [];
+  const resources: LocalResource[] = [];
   if (source !== null) {
     resources.push(await placeFolder(root, CONTAINER_LAYOUT.source, source, onStaging));
   }
   resources.push(await placeFolder(root, CONTAINER_LAYOUT.bundles, bundles, onStaging));
-  const placed: Record<string, Resource[]> = {};
+  const placed: Record<string, LocalResource[]> = {};
   for (const [role, ofRole] of Object.entries(files)) {
     placed[role] = [];
     for (const file of ofRole) {
@@ -188,14 +189,14 @@ function refuseRuntime({ runtime }: Job): void {
 }
 
 /** Returns the runtime for the containers, or null if the containers use the Node.js that runs this process. */
-async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
+async function localRuntime(job: Job, onProgress: (line: string) => void): Promise<LocalResource | null> {
   if (job.runtime === 'system' || (job.runtime === 'default' && job.framework !== 'tfjs')) {
     return null;
   }
   return builtTree(CONTAINER_LAYOUT.runtime, await buildRuntime(job, onProgress));
 }
 
-async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<Resource | null> {
+async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<LocalResource | null> {
   const built = await buildTensorBoard(job, onProgress);
   return built && builtTree(CONTAINER_LAYOUT.tensorboard, built);
 }
@@ -205,7 +206,7 @@ async function localEnvironment(
   job: Job,
   root: string,
   { onProgress = () => {}, onStaging = () => {}, signal }: Pick<PrepareOptions, 'onProgress' | 'onStaging' | 'signal'>,
-): Promise<Resource | null> {
+): Promise<LocalResource | null> {
   const built = await buildEnvironment(job, onProgress);
   if (built === null) {
     return null;
@@ -213,7 +214,7 @@ async function localEnvironment(
   return 'shipped' in built ? placeFile(root, built, onStaging, signal) : builtTree(CONTAINER_LAYOUT.environment, built);
 }
 
-function builtTree(name: string, { tree, size }: { readonly tree: string; readonly size: number }): Resource {
+function builtTree(name: string, { tree, size }: { readonly tree: string; readonly size: number }): LocalResource {
   return { name, uri: fileUri(tree), type: 'archive', visibility: 'private', size, timestamp: 0 };
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
-import type { Resource } from '../../conf/job.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { hashFolder } from '../job/source-archive.ts';
@@ -23,7 +23,7 @@ beforeEach(async () => {
   place = { storage: new FileStorage(), root: fileUri(path.join(folder, 'root')), onEvent: () => undefined };
 });
 
-async function archive(name: string, hash: string, size: number | null): Promise<Part<Resource>> {
+async function archive(name: string, hash: string, size: number | null): Promise<Part<LocalResource>> {
   const file = path.join(folder, name);
   if (size !== null) {
     await writeFile(file, '');

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
-import { CONTAINER_LAYOUT, type Job, type Resource } from '../../conf/job.ts';
+import { CONTAINER_LAYOUT, type Job } from '../../conf/job.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
+import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { bundlesFolder } from '../job/bundles.ts';
@@ -113,8 +114,8 @@ export interface JobParts<OfResource, OfData> {
   readonly files: ByRole<OfResource>;
 }
 
-export type FoundParts = JobParts<Part<Resource>, Part<string>>;
-export type StagedParts = JobParts<Resource, string>;
+export type FoundParts = JobParts<Part<LocalResource>, Part<string>>;
+export type StagedParts = JobParts<LocalResource, string>;
 
 /** Checks which of a job's files are already on the cluster. Does not upload anything. */
 export async function findParts(place: StagingPlace, job: Job, local: LocalParts, home: string): Promise<FoundParts> {
@@ -143,7 +144,7 @@ export async function findParts(place: StagingPlace, job: Job, local: LocalParts
   }
 }
 
-async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | null, home: string): Promise<Part<Resource> | null> {
+async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | null, home: string): Promise<Part<LocalResource> | null> {
   if (built !== null) {
     return findArchive(place, CONTAINER_LAYOUT.runtime, built);
   }
@@ -162,7 +163,7 @@ async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | 
   return presentPart(CONTAINER_LAYOUT.runtime, size, resource, (staged) => isResourceThere(place.storage, staged));
 }
 
-function findEnvironment(place: StagingPlace, environment: BuiltArchive | JobFile, home: string): Promise<Part<Resource>> {
+function findEnvironment(place: StagingPlace, environment: BuiltArchive | JobFile, home: string): Promise<Part<LocalResource>> {
   return 'file' in environment ? findArchive(place, CONTAINER_LAYOUT.environment, environment) : findJobFile(place, environment, home);
 }
 

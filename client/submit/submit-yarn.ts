@@ -1,12 +1,12 @@
 import type { FrozenJob, Job } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
-import { fileSystemsOfJob } from '../../hadoop/configuration/file-systems/job-file-systems.ts';
 import { gatewayTokens } from '../../hadoop/configuration/login/gateway-login.ts';
 import { redactedBody } from '../../hadoop/yarn/application-submission.ts';
+import { amountsOf } from '../../hadoop/yarn/resource-amounts.ts';
 import { ResourceManager, SUBMISSION_PATH } from '../../hadoop/yarn/resource-manager.ts';
-import { amountsOf } from '../../hadoop/yarn/running-job.ts';
 import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { fileSystemsOfJob } from '../../storage/job-file-systems.ts';
 import type { JobConnections } from '../../storage/s3/s3-connection.ts';
 import { pruneDaily } from '../cache/prune-daily.ts';
 import { refuseTooManyTags } from '../cluster/application-tags.ts';

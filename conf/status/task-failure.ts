@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { CONTAINER_ENDS, type ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
 import { ROLE_NAME } from '../values/role-name.ts';
 
 // Types that describe how programs, containers and tasks ended, as stored in events, statuses and final.json. conf/status/event-text.ts
@@ -10,21 +11,6 @@ export interface ProgramEnd {
   /** Name of the signal, such as `SIGKILL`. Null if the program exited or the signal is unknown. */
   readonly signal: string | null;
 }
-
-const CONTAINER_ENDS = [
-  'exited',
-  'memory-exceeded',
-  'stopped-by-master',
-  'released',
-  'expired',
-  'preempted',
-  'node-lost',
-  'disks-failed',
-  'launch-failed',
-] as const;
-
-/** Reason why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
-export type ContainerEnd = (typeof CONTAINER_ENDS)[number];
 
 /** Cause of a task failure. `ms` is the time after which the ApplicationMaster considered the task failed. */
 export type FailureCause =

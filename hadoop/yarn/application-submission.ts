@@ -1,6 +1,7 @@
-import type { Acl, Resource } from '../../conf/job.ts';
 import { encodeTokenUrl, type Token } from '../rpc/credentials.ts';
+import type { Acl } from './acl.ts';
 import { launchEnvironment } from './launch-script.ts';
+import type { LocalResource } from './local-resource.ts';
 
 export interface ApplicationSubmission {
   readonly applicationId: string;
@@ -24,7 +25,7 @@ export interface ApplicationSubmission {
   readonly command: string;
   /** Environment variables with unescaped values. */
   readonly environment: Readonly<Record<string, string>>;
-  readonly resources: readonly Resource[];
+  readonly resources: readonly LocalResource[];
   /**
    * Delegation tokens for the container's credentials file. The ResourceManager renews these tokens, and cancels them when the application
    * ends.
@@ -80,7 +81,7 @@ export function aclText(acl: Acl): string {
   return `${acl.users.join(',')} ${acl.groups.join(',')}`;
 }
 
-function localResource(resource: Resource): Record<string, unknown> {
+function localResource(resource: LocalResource): Record<string, unknown> {
   return {
     resource: resource.uri,
     type: resource.type.toUpperCase(),

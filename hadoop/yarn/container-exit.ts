@@ -1,4 +1,17 @@
-import type { ContainerEnd } from '../../conf/status/task-failure.ts';
+export const CONTAINER_ENDS = [
+  'exited',
+  'memory-exceeded',
+  'stopped-by-master',
+  'released',
+  'expired',
+  'preempted',
+  'node-lost',
+  'disks-failed',
+  'launch-failed',
+] as const;
+
+/** Reason why a container ended. Only `exited` and `memory-exceeded` are caused by the program. */
+export type ContainerEnd = (typeof CONTAINER_ENDS)[number];
 
 /* YARN's exit statuses (org.apache.hadoop.yarn.api.records.ContainerExitStatus). For status -100, only the diagnostics reveal the cause. */
 

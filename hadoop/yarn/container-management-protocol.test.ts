@@ -1,6 +1,5 @@
 import { Buffer } from 'node:buffer';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Resource } from '../../conf/job.ts';
 import { createLogger } from '../../platform/log.ts';
 import { Secret } from '../../platform/secret.ts';
 import { decodeCredentials, messageOfToken, type Token, type TokenMessage } from '../rpc/credentials.ts';
@@ -9,13 +8,14 @@ import { type AllocatedContainer, type ContainerIdMessage, containerIdOfMessage,
 import { CLOSED_ADDRESS } from '../testing/closed-port.ts';
 import { type Answer, type FakeCall, FakeDaemon } from '../testing/fake-daemon.ts';
 import { type LaunchContext, NodeManagerClient } from './container-management-protocol.ts';
+import type { LocalResource } from './local-resource.ts';
 import type { NodeManagerOptions } from './node-connections.ts';
 
 const nodeToken: Token = { identifier: Buffer.from('node'), password: new Secret(Buffer.from('secret')), kind: 'NMToken', service: '' };
 const log = createLogger({}, { write: () => {} });
 const idOf = (sequence: number) => `container_1795225023264_0004_01_${String(sequence).padStart(6, '0')}`;
 
-const resource: Resource = {
+const resource: LocalResource = {
   name: 'tony',
   uri: 'hdfs://nn:8020/user/alice/with space/tony.tgz',
   type: 'archive',

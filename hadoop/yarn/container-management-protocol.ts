@@ -1,4 +1,3 @@
-import type { Resource } from '../../conf/job.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { type Credentials, encodeCredentials, messageOfToken } from '../rpc/credentials.ts';
@@ -12,10 +11,11 @@ import {
 } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
 import { launchEnvironment } from './launch-script.ts';
+import type { LocalResource } from './local-resource.ts';
 import { NodeConnections, type NodeManagerOptions } from './node-connections.ts';
 
 export interface LaunchContext {
-  readonly localResources: readonly Resource[];
+  readonly localResources: readonly LocalResource[];
   /** Environment variables with unescaped values. */
   readonly environment: Readonly<Record<string, string>>;
   /** Shell command from `launchCommand`, which the NodeManager copies unchanged into the launch script. */
@@ -232,7 +232,7 @@ function messageOfContext(context: LaunchContext): object {
   };
 }
 
-function messageOfResource(resource: Resource): object {
+function messageOfResource(resource: LocalResource): object {
   return {
     resource: messageOfUri(resource.uri),
     size: resource.size,

@@ -1,7 +1,7 @@
+import { amountsOf } from './resource-amounts.ts';
 import { asList, childQueuesOf, record, resourcesSchema, rootQueueOf, text } from './resource-manager-answers.ts';
-import { amountsOf } from './running-job.ts';
 
-/** Resource amounts, keyed by the resource names in job.yaml: memory (MiB), vcores, gpus and other resource types. */
+/** Resource amounts, keyed by short resource names: memory (MiB), vcores, gpus and other resource types. */
 export type Room = Readonly<Record<string, number>>;
 
 /** Limit and usage of a queue or of one of its ancestors, for the nodes that have one label. */

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { sumOf } from '../../conf/quotas.ts';
+import { sumOf } from '../../platform/sum-of.ts';
 
 /*
  * Schemas for the ResourceManager's responses. Depending on the endpoint, Jersey writes an empty list as null, {} or "". Jersey writes a

@@ -1,5 +1,5 @@
+import { CREDENTIALS_VARIABLE, readContainerInputs } from '../../conf/container-inputs.ts';
 import { CREDENTIALS, type FrozenJob, type Role } from '../../conf/job.ts';
-import { CREDENTIALS_VARIABLE, readContainerInputs } from '../../hadoop/rpc/container-inputs.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { DelegationTokens } from './delegation-tokens.ts';

@@ -1,5 +1,5 @@
 import type { Role } from '../../../conf/job.ts';
-import type { ContainerEnd } from '../../../conf/status/task-failure.ts';
+import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
 import type { Container } from '../state/events.ts';
 import type { Executor } from './executor.ts';
 import { trace, violate, type World } from './world.ts';

@@ -2,7 +2,7 @@ import { START } from '../../../conf/job.fixture.ts';
 import type { FrozenJob } from '../../../conf/job.ts';
 import { describeEntry, describeFailure } from '../../../conf/status/event-text.ts';
 import type { JobStatus, TaskStatus, Usage } from '../../../conf/status/status.ts';
-import type { ContainerEnd } from '../../../conf/status/task-failure.ts';
+import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
 import { createJob, type JobState, statusOf, step } from '../job-machine.ts';
 import type { Action, Container, Event, UntimedEvent } from '../state/events.ts';
 import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';

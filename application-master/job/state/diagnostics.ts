@@ -1,5 +1,6 @@
 import type { Role } from '../../../conf/job.ts';
-import type { ContainerEnd, FailureCause, FailureCost, ProgramEnd, TaskFailure } from '../../../conf/status/task-failure.ts';
+import type { FailureCause, FailureCost, ProgramEnd, TaskFailure } from '../../../conf/status/task-failure.ts';
+import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
 import { unusableFile, withoutBoilerplate } from '../../../hadoop/yarn/container-exit.ts';
 import type { ProgramExit } from './events.ts';
 import { LIMITS } from './job-state.ts';

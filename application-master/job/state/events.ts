@@ -1,6 +1,6 @@
 import type { Role } from '../../../conf/job.ts';
 import type { HistoryEntry, JobResult, Usage } from '../../../conf/status/status.ts';
-import type { ContainerEnd } from '../../../conf/status/task-failure.ts';
+import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
 import type { Notice } from '../../../protos/executor-protocol.ts';
 import type { Member } from '../../../training/process/task-context.ts';
 import type { Generation, Revision } from './counters.ts';

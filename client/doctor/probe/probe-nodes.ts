@@ -1,17 +1,18 @@
 import * as z from 'zod';
-import { CONTAINER_LAYOUT, type Resource } from '../../../conf/job.ts';
+import { CONTAINER_LAYOUT } from '../../../conf/job.ts';
 import { type NodeToProbe, PROBE_LAYOUT, type ProbeOrder, type ProbeResult } from '../../../conf/node-probe.ts';
 import { counted } from '../../../conf/values/quantities.ts';
 import { daemonUri } from '../../../hadoop/configuration/file-systems/hdfs-place.ts';
-import { fileSystemsOfJob } from '../../../hadoop/configuration/file-systems/job-file-systems.ts';
 import { gatewayTokens } from '../../../hadoop/configuration/login/gateway-login.ts';
 import type { ApplicationSubmission } from '../../../hadoop/yarn/application-submission.ts';
 import { launchCommand } from '../../../hadoop/yarn/launch-script.ts';
+import type { LocalResource } from '../../../hadoop/yarn/local-resource.ts';
 import { ResourceManager } from '../../../hadoop/yarn/resource-manager.ts';
 import type { Node } from '../../../hadoop/yarn/resource-manager-answers.ts';
 import { pause } from '../../../platform/async/backoff.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { firstNames } from '../../../platform/text/first-names.ts';
+import { fileSystemsOfJob } from '../../../storage/job-file-systems.ts';
 import { joinUri } from '../../../storage/uri.ts';
 import type { HadoopCluster } from '../../cluster/cluster.ts';
 import { MASTER_NODE_FLAGS } from '../../job/bundles.ts';
@@ -119,7 +120,7 @@ async function stagedSubmission(
     const text = JSON.stringify(order);
     const file = await stageJob(place, staging, text);
     // Check that a concurrent prune has not removed files from the cache in the meantime. See submit-parts.ts.
-    const isThere = await Promise.all(parts.map((part, at) => part.isStaged(staged[at] as Resource)));
+    const isThere = await Promise.all(parts.map((part, at) => part.isStaged(staged[at] as LocalResource)));
     if (isThere.includes(false)) {
       throw removedFromCache(parts.filter((_, at) => !isThere[at]).map(({ name }) => name));
     }

@@ -1,5 +1,5 @@
 import type { CapacityQueue, QueuePartition } from '../../../hadoop/yarn/capacity-queues.ts';
-import { amountsOf } from '../../../hadoop/yarn/running-job.ts';
+import { amountsOf } from '../../../hadoop/yarn/resource-amounts.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { allocation, vector } from './resource-vector.ts';
 import { PREFIX, staticQueues } from './scheduler-draft.ts';

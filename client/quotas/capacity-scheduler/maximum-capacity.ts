@@ -1,6 +1,6 @@
 import { entryOf } from '../../../conf/quotas.ts';
 import type { CapacityQueue, QueuePartition } from '../../../hadoop/yarn/capacity-queues.ts';
-import { amountsOf } from '../../../hadoop/yarn/running-job.ts';
+import { amountsOf } from '../../../hadoop/yarn/resource-amounts.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { firstNames } from '../../../platform/text/first-names.ts';
 import { reachedLabels } from './node-labels.ts';

@@ -1,6 +1,6 @@
 import type { Amounts, Quotas, RoleLimits } from '../../../conf/quota-schema.ts';
 import { entryOf } from '../../../conf/quotas.ts';
-import { amountsOf } from '../../../hadoop/yarn/running-job.ts';
+import { amountsOf } from '../../../hadoop/yarn/resource-amounts.ts';
 import { MASTER } from './maximum-capacity.ts';
 import { allocation, type Resources } from './resource-vector.ts';
 import { leafQueues, type SchedulerDraft, type SchedulerView } from './scheduler-draft.ts';

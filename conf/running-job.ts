@@ -1,15 +1,8 @@
-import type { Amounts } from '../../conf/quota-schema.ts';
-import { queueName, type RunningJob, takenBy } from '../../conf/quotas.ts';
-import { demandOfTags } from '../../conf/role-tags.ts';
-import type { Application } from './resource-manager-answers.ts';
-
-/** Maps YARN's resource names to the names in job.yaml and site files. Resource types that are missing here have the same name in both. */
-const NAMES: Readonly<Record<string, string>> = { 'memory-mb': 'memory', vcores: 'vcores', 'yarn.io/gpu': 'gpus' };
-
-/** Replaces YARN's resource names with those in job.yaml. */
-export function amountsOf(resources: Readonly<Record<string, number>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(resources).map(([name, amount]) => [NAMES[name] ?? name, amount]));
-}
+import { amountsOf } from '../hadoop/yarn/resource-amounts.ts';
+import type { Application } from '../hadoop/yarn/resource-manager-answers.ts';
+import type { Amounts } from './quota-schema.ts';
+import { queueName, type RunningJob, takenBy } from './quotas.ts';
+import { demandOfTags } from './role-tags.ts';
 
 /** Converts an application to the form that quota checks use. */
 export function runningJob(application: Application, groupsOf: (user: string) => readonly string[]): RunningJob {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { FrozenJob } from '../../../conf/job.ts';
-import { HadoopConfiguration } from '../configuration.ts';
+import type { FrozenJob } from '../conf/job.ts';
+import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { fileSystemsOfJob } from './job-file-systems.ts';
 
 const CLUSTER = {

@@ -1,9 +1,9 @@
-import type { FrozenJob } from '../../../conf/job.ts';
-import { TonyError } from '../../../platform/errors.ts';
-import type { HadoopConfiguration } from '../configuration.ts';
-import { allGateways } from './gateway.ts';
-import { fileSystemsOf, locationOf } from './hdfs-place.ts';
-import { fileSystemUri, rpcNameOf } from './name-nodes.ts';
+import type { FrozenJob } from '../conf/job.ts';
+import type { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
+import { allGateways } from '../hadoop/configuration/file-systems/gateway.ts';
+import { fileSystemsOf, locationOf } from '../hadoop/configuration/file-systems/hdfs-place.ts';
+import { fileSystemUri, rpcNameOf } from '../hadoop/configuration/file-systems/name-nodes.ts';
+import { TonyError } from '../platform/errors.ts';
 
 /**
  * Returns the URIs of the servers from which a job needs delegation tokens: its file systems (`hdfs://ns1`) and the HttpFS gateways

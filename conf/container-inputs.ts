@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { CONTAINER_LAYOUT } from '../../conf/job.ts';
-import { messageOf, TonyError } from '../../platform/errors.ts';
-import type { Secret } from '../../platform/secret.ts';
-import { type Credentials, decodeCredentials } from './credentials.ts';
+import { type Credentials, decodeCredentials } from '../hadoop/rpc/credentials.ts';
+import { messageOf, TonyError } from '../platform/errors.ts';
+import type { Secret } from '../platform/secret.ts';
+import { CONTAINER_LAYOUT } from './job.ts';
 
 /** The inputs of a process in a YARN container: environment variables, job.json and credentials. */
 export interface ContainerInputs {
