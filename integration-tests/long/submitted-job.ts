@@ -1,0 +1,57 @@
+import { expect } from 'vitest';
+import type { JobStatus } from '../../conf/status/status.ts';
+import { noneLeft, type TestCluster, USER, until } from '../harness.ts';
+
+/** A job that a test has submitted to its cluster. */
+export class SubmittedJob {
+  readonly id: string;
+  readonly #cluster: TestCluster;
+
+  private constructor(cluster: TestCluster, id: string) {
+    this.#cluster = cluster;
+    this.id = id;
+  }
+
+  /** @param sets assignments for `--set` */
+  static async submit(cluster: TestCluster, file: string, sets: readonly string[] = []): Promise<SubmittedJob> {
+    const words = ['submit', '--conf', file, '--detach', ...sets.flatMap((each) => ['--set', each])];
+    const { stdout, stderr, exitCode } = await cluster.run(words, { timeoutMs: 300_000 });
+    expect({ exitCode, stderr }, stdout).toEqual({ exitCode: 0, stderr: '' });
+    return new SubmittedJob(cluster, /application_\d+_\d+/.exec(stdout)?.[0] ?? '');
+  }
+
+  /** Returns the status that the job's ApplicationMaster reports. */
+  async status(): Promise<JobStatus> {
+    const answer = await fetch(`${this.#cluster.resourceManager}/proxy/${this.id}/tony/api/job?user.name=${USER}`, {
+      signal: AbortSignal.timeout(10_000),
+    });
+    return (await answer.json()) as JobStatus;
+  }
+
+  async reaches(condition: (status: JobStatus) => boolean): Promise<JobStatus> {
+    const look = async () => {
+      const status = await this.status();
+      return condition(status) && status;
+    };
+    return await until(look, { describe: () => this.status().catch(String), timeoutMs: 240_000, everyMs: 300 });
+  }
+
+  /** Returns the IDs of a task's processes whose command lines begin with `words`. */
+  async processes({ tasks }: JobStatus, role: string, index: number, words: string): Promise<number[]> {
+    const container = tasks.find((each) => each.role === role && each.index === index)?.containerId;
+    const all = await this.#cluster.containers(this.id);
+    return all.filter(({ containerId, command }) => containerId === container && command.startsWith(words)).map(({ pid }) => pid);
+  }
+
+  /** Waits until the job and its processes have ended. */
+  async ended(timeoutMs = 300_000): Promise<JobStatus> {
+    await this.#cluster.ended(this.id, timeoutMs);
+    await noneLeft(this.#cluster, this.id);
+    return JSON.parse((await this.#cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${this.id}/final.json`)).toString()) as JobStatus;
+  }
+
+  /** Returns the output of all programs. */
+  async output(): Promise<string> {
+    return (await this.#cluster.run(['logs', this.id])).stdout;
+  }
+}
