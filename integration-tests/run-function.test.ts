@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { attachJob, run, start, TonyError } from '../client/index.ts';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 import { ROOT } from './command.ts';
 import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
@@ -48,9 +49,14 @@ test('run rejects with the error that a function throws on a worker, and with th
   expect(error?.message).toMatch(/about to check[\s\S]*at check \(/);
 });
 
-test('run rejects a return value that JSON cannot represent, with an error that names the chief', async () => {
-  const options = { ...(await local()), slots: 1 };
+test('run rejects a return value that JSON cannot represent, with an error that names the chief and without a restart', async () => {
+  const options = { ...(await local()), slots: 1, maxRestarts: 2 };
   await expect(run(options, async () => new Map([[1, 2]]))).rejects.toThrow(/worker:0: TonyError: the returned value is a Map/);
+  const history = path.join(options.localRoot, 'history');
+  const [job = ''] = await readdir(history);
+  const final = JSON.parse(await readFile(path.join(history, job, 'final.json'), 'utf8')) as JobStatus;
+  expect(final.generations).toBe(1);
+  expect(final.message).toMatch(/^worker:0 failed with an error that a restart would repeat: its program on localhost exited with code 1/);
 });
 
 test('run calls an exported function of a module with imports, and passes arguments and result as JSON', async () => {

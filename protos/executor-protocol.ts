@@ -70,6 +70,7 @@ export interface Exited {
   readonly code: number;
   readonly signal: string;
   readonly stderrTail: string;
+  readonly permanent?: boolean;
 }
 
 export interface MasterMessage {

@@ -236,7 +236,7 @@ export class Executor {
       const end = await sync.finish(ended, timeToSync(this.#state, ended.code));
       report.read(true);
       this.#log.info({ generation, code: end.code, signal: end.signal }, 'the program has ended');
-      this.#happened({ type: 'exited', exit: { generation, ...end } });
+      this.#happened({ type: 'exited', exit: { generation, ...end, permanent: end.code !== 0 && progress.isPermanentFailure } });
     });
   }
 

@@ -178,7 +178,7 @@ function helloUnranked(transition: Transition, slot: number, event: Said<'hello'
 }
 
 function ended(transition: Transition, slot: number, event: Said<'hello'>): void {
-  handleExit(transition, slot, event.exit ?? { generation: event.generation, code: -1, signal: '', stderrTail: '' });
+  handleExit(transition, slot, event.exit ?? { generation: event.generation, code: -1, signal: '', stderrTail: '', permanent: false });
 }
 
 function ready(transition: Transition, event: Said<'ready'>): void {

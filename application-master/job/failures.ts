@@ -284,6 +284,9 @@ export function whyNotRestarted(
   if (cause.kind === 'program' && cost === 'charged' && !isRetried(task.role, cause.exit)) {
     return own(`failed, and its role restarts only after ${describeCodes(task.role.retryOn ?? [])}`);
   }
+  if (cause.kind === 'program' && cost === 'charged' && cause.exit.permanent && task.role.retryOn === null) {
+    return own('failed with an error that a restart would repeat');
+  }
   if (charged > maxRestarts && cost === 'charged') {
     return own(`failed ${charged} times, but only ${counted(maxRestarts, 'restart is', 'restarts are')} allowed`);
   }

@@ -523,6 +523,20 @@ describe('failing programs', () => {
     });
   });
 
+  it('an error that a restart would repeat fails the job immediately, unless retryOn lists exit codes', () => {
+    const scene = JobScenario.running(twoWorkers);
+    scene.exit('c2', 1, { stderr: 'TonyError: epochs is 0', permanent: true });
+    expect(scene.status()).toMatchObject({
+      state: 'FAILED',
+      message:
+        'worker:1 failed with an error that a restart would repeat: its program on h2:1 exited with code 1.\nLast lines of its stderr:\nTonyError: epochs is 0',
+    });
+    const own = JobScenario.running(frozen({ roles: [workers({ retryOn: [1] })] }));
+    own.exit('c2', 1, { permanent: true });
+    own.serve();
+    expect(own.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+  });
+
   it('a failing program restarts alone when it has no rank', () => {
     const scene = JobScenario.running(withEvaluator);
     scene.exit(scene.container('evaluator:0'), 1);
@@ -941,10 +955,10 @@ describe('second ApplicationMaster attempts', () => {
 
   it('a second attempt processes the exits that the executors report in their Hellos', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
-    next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
+    next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '', permanent: false } });
     next.register(survivors);
     expect(next.result).toBeNull();
-    next.hello('c2', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '' } });
+    next.hello('c2', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '', permanent: false } });
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 

@@ -308,8 +308,8 @@ function eventsOf(hello: Hello): UntimedEvent[] {
   return [{ ...greeting, phase: 'running', exit: null }, report, { type: 'exited', containerId, exit }];
 }
 
-function exitOf({ generation, code, signal, stderrTail }: Exited): ProgramExit {
-  return { generation: asGeneration(generation), code, signal, stderrTail };
+function exitOf({ generation, code, signal, stderrTail, permanent = false }: Exited): ProgramExit {
+  return { generation: asGeneration(generation), code, signal, stderrTail, permanent };
 }
 
 function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {

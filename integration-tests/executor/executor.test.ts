@@ -57,7 +57,7 @@ describe('a task executor', () => {
             const { port } = server.address();
             connect(port, task.listener.host).on('data', (data) => {
               console.log(JSON.stringify({ task, port, output: String(data), env: process.env }));
-              appendFileSync(task.reportFile, '{"type":"progress","step":7,"metrics":{"loss":0.5}}\\nnonsense\\n{"type":"checkpoint","step":5}\\n');
+              appendFileSync(task.reportFile, '{"type":"progress","step":7,"metrics":{"loss":0.5}}\\nnonsense\\n{"type":"checkpoint","step":5}\\n{"type":"permanent-failure"}\\n');
               for (let line = 1; line <= 30; line++) console.error('line ' + line);
               process.exit(3);
             });
@@ -74,7 +74,7 @@ describe('a task executor', () => {
     ]);
     await master.message('started', ({ generation }) => generation === 1);
     const exited = await master.message('exited');
-    expect(exited).toMatchObject({ generation: 1, code: 3, signal: '' });
+    expect(exited).toMatchObject({ generation: 1, code: 3, signal: '', permanent: true });
     expect(exited.stderrTail.split('\n')).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 11}`));
     // The executor reports the last progress before the exit, because the ApplicationMaster uses both to classify the failure.
     const before = master.received.slice(

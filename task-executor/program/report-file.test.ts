@@ -22,6 +22,7 @@ describe('parseReport', () => {
     expect(parseReport('{"type":"peer-lost","rank":1}')).toEqual({ type: 'peer-lost', rank: 1 });
     expect(parseReport(`{"type":"notice","message":"${'x'.repeat(5000)}"}`)).toMatchObject({ message: 'x'.repeat(1000) });
     expect(parseReport('{"type":"early-end","step":3,"reason":"enough"}')).toEqual({ type: 'early-end', step: 3, reason: 'enough' });
+    expect(parseReport('{"type":"permanent-failure"}')).toEqual({ type: 'permanent-failure' });
     for (const line of ['', '[]', 'null', '{"type":"progress","step":-1}', '{"type":"progress","step":1e300}', '{"type":"other"}']) {
       expect(parseReport(line)).toBeNull();
     }

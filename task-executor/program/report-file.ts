@@ -35,6 +35,9 @@ export function parseReport(line: string): Report | null {
   if (type === 'last-step' && isCount(step)) {
     return { type, step };
   }
+  if (type === 'permanent-failure') {
+    return { type };
+  }
   if (type === 'early-end' && isCount(step) && typeof reason === 'string') {
     return { type, step, reason: reason.slice(0, MAX_NOTICE_LENGTH) };
   }
@@ -72,6 +75,12 @@ export class ProgressSoFar {
   #any = false;
   #news = false;
   #malformed = false;
+  #isPermanentFailure = false;
+
+  /** True if the program has reported that its failure is permanent. */
+  get isPermanentFailure(): boolean {
+    return this.#isPermanentFailure;
+  }
 
   add(report: Report | null): void {
     if (report === null) {
@@ -100,6 +109,8 @@ export class ProgressSoFar {
       this.#lastStep = report.step;
     } else if (report.type === 'early-end') {
       this.#earlyEnd = { step: report.step, reason: report.reason };
+    } else if (report.type === 'permanent-failure') {
+      this.#isPermanentFailure = true;
     } else {
       this.#note({ text: report.message, about: report.about ?? '' });
     }

@@ -6,6 +6,7 @@ import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { serveParameters, servesParameters } from '../parameter-server/server/serve.ts';
 import { ParameterServerWorker } from '../parameter-server/worker/parameter-server-worker.ts';
 import { storageAlone, storageOfJob } from '../process/open-storage.ts';
+import { reportPermanentFailures } from '../process/permanent-failure.ts';
 import { openReport } from '../process/report.ts';
 import { readTask } from '../process/task.ts';
 import type { Member, Report, TaskContext } from '../process/task-context.ts';
@@ -66,6 +67,7 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
 
 async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster> {
   const report = openReport(task.reportFile);
+  reportPermanentFailures(report);
   const own = task.members.find(({ role, index }) => role === task.role && index === task.index);
   const neighbours = task.members.filter((member) => member.host === own?.host && computes(task, member)).length;
   const backend = await loadBackend(Math.max(1, neighbours));

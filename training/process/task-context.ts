@@ -74,7 +74,9 @@ export type Report =
   /** Training ends with this step, before its last epoch. Only rank 0 sends this report. */
   | { readonly type: 'early-end'; readonly step: number; readonly reason: string }
   /** The phase has taken its last step but has not written its final checkpoint yet. */
-  | { readonly type: 'last-step'; readonly step: number };
+  | { readonly type: 'last-step'; readonly step: number }
+  /** The program is about to fail with an error that a restart would repeat. */
+  | { readonly type: 'permanent-failure' };
 
 /** Names of environment variables: TONY_TASK_FILE, and single values for shell scripts and programs in other languages. */
 export const TASK_ENVIRONMENT = {

@@ -119,9 +119,14 @@ export class JobScenario {
     this.say({ type: 'ready', containerId, generation, port: 2000 + generation });
   }
 
-  exit(containerId: string, code: number, options: { signal?: string; stderr?: string; generation?: number } = {}): void {
+  exit(
+    containerId: string,
+    code: number,
+    options: { signal?: string; stderr?: string; generation?: number; permanent?: boolean } = {},
+  ): void {
     const generation = options.generation ?? this.#executors.get(containerId)?.generation ?? 1;
-    this.say({ type: 'exited', containerId, exit: { generation, code, signal: options.signal ?? '', stderrTail: options.stderr ?? '' } });
+    const { signal = '', stderr = '', permanent = false } = options;
+    this.say({ type: 'exited', containerId, exit: { generation, code, signal, stderrTail: stderr, permanent } });
   }
 
   /** Makes a task's program exit with code 0, and then ends the container. */

@@ -112,7 +112,13 @@ export class Training {
       this.#peersNotice(program);
     }
     if (report) {
-      program.ended({ generation: program.generation, code, signal, stderrTail: code === 0 ? '' : 'Error: something broke' });
+      program.ended({
+        generation: program.generation,
+        code,
+        signal,
+        stderrTail: code === 0 ? '' : 'Error: something broke',
+        permanent: false,
+      });
     }
   }
 

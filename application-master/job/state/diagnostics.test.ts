@@ -29,7 +29,7 @@ it("shows the last lines of a program's output", () => {
 });
 
 it('describes the exit of a program and amounts of memory', () => {
-  const exit = { generation: asGeneration(1), code: 3, signal: '', stderrTail: '' };
+  const exit = { generation: asGeneration(1), code: 3, signal: '', stderrTail: '', permanent: false };
   expect(programEnd(exit)).toEqual({ code: 3, signal: null });
   expect(programEnd({ ...exit, code: -1, signal: 'SIGKILL' })).toEqual({ code: null, signal: 'SIGKILL' });
   expect(programEnd({ ...exit, code: -1 })).toEqual({ code: null, signal: null });

@@ -23,6 +23,8 @@ export interface ProgramExit {
   readonly code: number;
   readonly signal: string;
   readonly stderrTail: string;
+  /** True if a restart would repeat the failure. */
+  readonly permanent: boolean;
 }
 
 export interface Progress {
