@@ -196,6 +196,8 @@ export const CONTAINER_LAYOUT = {
   source: 'source',
   /** Folder in which the user's program has one working directory per generation. */
   program: 'program',
+  /** Folder for the temporary files of the user's program. YARN creates it in every container. */
+  temporary: 'tmp',
   /** Folder that contains TensorBoard's Python packages. */
   tensorboard: 'tensorboard',
   /** Folder that contains the Python environment specified by `python` in job.yaml. YARN shares the folder between containers. */

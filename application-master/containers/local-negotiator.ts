@@ -262,6 +262,7 @@ export class LocalNegotiator implements Negotiator {
       path.join(work, 'container_tokens'),
       path.join(work, CONTAINER_LAYOUT.program),
       path.join(work, CONTAINER_LAYOUT.scratch),
+      path.join(work, CONTAINER_LAYOUT.temporary),
     ];
     await Promise.all(removed.map((each) => rm(each, { recursive: true, force: true }))).catch((error: unknown) =>
       this.#options.log.warn({ container: containerId, error: messageOf(error) }, 'could not remove the files of a container'),

@@ -52,10 +52,12 @@ describe('a task executor', () => {
         'program.mjs': `
           import { appendFileSync, readFileSync } from 'node:fs';
           import { createServer, connect } from 'node:net';
+          import { tmpdir } from 'node:os';
           const task = JSON.parse(readFileSync(process.env.TONY_TASK_FILE, 'utf8'));
           const server = createServer((socket) => socket.end('hello')).listen({ fd: task.listener.fd }, () => {
             const { port } = server.address();
             connect(port, task.listener.host).on('data', (data) => {
+              appendFileSync(tmpdir() + '/left-over', '');
               console.log(JSON.stringify({ task, port, output: String(data), env: process.env }));
               appendFileSync(task.reportFile, '{"type":"progress","step":7,"metrics":{"loss":0.5}}\\nnonsense\\n{"type":"checkpoint","step":5}\\n{"type":"permanent-failure"}\\n');
               for (let line = 1; line <= 30; line++) console.error('line ' + line);
@@ -109,6 +111,9 @@ describe('a task executor', () => {
       TONY_GENERATION: '1',
       TONY_CHECKPOINT_DIR: output.task.checkpoint.dir,
     });
+    expect(readdirSync(path.join(executor.folder, 'tmp'))).toEqual(['left-over']);
+    // A socket's path has at most 107 bytes, and Python's multiprocessing and torch append up to 40 bytes to TMPDIR.
+    expect(output.env.TMPDIR?.length).toBeLessThan(64);
     expect(Object.keys(output.env)).not.toContain('HADOOP_TOKEN_FILE_LOCATION');
     expect(Object.keys(output.env)).not.toContain('TONY_MASTER');
     expect(statSync(output.env.TONY_TASK_FILE ?? '').mode & 0o777).toBe(0o600);

@@ -40,6 +40,20 @@ export async function createProgramFolder(
   return folder;
 }
 
+/**
+ * Empties the folder for the program's temporary files, which YARN removes with the container, even if the program is killed.
+ * @param container absolute path of the container's working directory, which is also the executor's
+ * @returns the value of TMPDIR. The path leads through /proc, because programs create Unix sockets in TMPDIR, the kernel limits a socket's
+ * path to 108 bytes, and the path of a container is longer than that.
+ */
+export async function emptyTemporaryFolder(container: string, onLeftOver: (folder: string, error: unknown) => void): Promise<string> {
+  const folder = path.join(container, CONTAINER_LAYOUT.temporary);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const earlier = (await readdir(folder)).map((name) => path.join(folder, name));
+  await Promise.all(earlier.map((each) => removeTree(each).catch((error: unknown) => onLeftOver(each, error))));
+  return `/proc/${process.pid}/cwd/${CONTAINER_LAYOUT.temporary}`;
+}
+
 /** Removes a folder. If this fails, restores the write permission, which a program may have removed, and tries again. */
 async function removeTree(folder: string): Promise<void> {
   try {

@@ -21,7 +21,7 @@ import { authorityEnvironment } from './authority-files.ts';
 import { homeFolder } from './home-folder.ts';
 import type { ProcessPlan } from './process-launcher.ts';
 import { LISTENER_FD } from './program.ts';
-import { createProgramFolder } from './program-folder.ts';
+import { createProgramFolder, emptyTemporaryFolder } from './program-folder.ts';
 import { userEnvironment } from './user-environment.ts';
 
 /** The folder, files and environment for one run of the user's program. */
@@ -84,7 +84,11 @@ export async function prepareRun(
   });
   // Hadoop clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
-  const own = container.HOME === undefined ? container : { ...container, HOME: await homeFolder(folder, container.HOME) };
+  const own = {
+    ...container,
+    ...(container.HOME !== undefined && { HOME: await homeFolder(folder, container.HOME) }),
+    TMPDIR: await emptyTemporaryFolder(folder, onLeftOver),
+  };
   const environment = {
     ...userEnvironment(own, request.jobEnvironment, { ...context, taskFile }, ofFramework),
     ...(tokens !== null && { [EXECUTOR_ENVIRONMENT.credentials]: tokens }),
