@@ -123,7 +123,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   // Without this callback, yargs would print the help or the version and then exit the process.
   await parser.parseAsync(before, {}, (_error, _found, shown) => {
     if (shown !== '') {
-      process.stdout.write(`${ownOptionsFirst(shown)}\n`);
+      process.stdout.write(`${shown}\n`);
     }
   });
 }
@@ -133,16 +133,4 @@ function ownArguments(given: Record<string, unknown>): void {
   for (const name of ['_', '$0', 'debug', 'verbose', 'help', 'version']) {
     delete given[name];
   }
-}
-
-function ownOptionsFirst(help: string): string {
-  const parts = help.split('\n\n');
-  const always = parts.findIndex((part) => part.startsWith('Always:'));
-  const own = parts.findLastIndex((part) => part.startsWith('Options:'));
-  if (always < 0 || own < always) {
-    return help;
-  }
-  return [...parts.slice(0, always), ...parts.slice(always + 1, own + 1), ...parts.slice(always, always + 1), ...parts.slice(own + 1)].join(
-    '\n\n',
-  );
 }

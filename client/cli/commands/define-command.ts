@@ -9,6 +9,8 @@ interface CommandDefinition<Declared> {
   readonly handler: (args: ArgumentsCamelCase<Declared>) => Promise<void>;
 }
 
-export function defineCommand<Declared>(definition: CommandDefinition<Declared>): CommandModule<object, Declared> {
-  return definition;
+/** Defines a command. Its help lists the command's own options before those of all commands. */
+export function defineCommand<Declared>({ builder, ...definition }: CommandDefinition<Declared>): CommandModule<object, Declared> {
+  // yargs lists groups in the order of their first use, and would use the group of ungrouped options last.
+  return { ...definition, builder: (yargs) => builder(yargs.group([], 'Positionals:').group([], 'Options:')) };
 }

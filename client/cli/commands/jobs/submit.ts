@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Argv, CommandModule, Options } from 'yargs';
+import type { Argv, Options } from 'yargs';
 import type { Job } from '../../../../conf/job.ts';
 import type { LoadOptions } from '../../../../conf/resolve/load-job.ts';
 import { FRAMEWORKS } from '../../../../conf/values/frameworks.ts';
@@ -11,6 +11,7 @@ import { SHOWN_LOGS, type ShownLogs } from '../../../output/job/shown-logs.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import type { CommandJob } from '../../../submit/command-job.ts';
 import { wholeNumber, wordsAfterDashes } from '../../help/command-description.ts';
+import { defineCommand } from '../define-command.ts';
 import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from '../shared-options.ts';
 
 /** How long (ms) `submit --detach` waits until the URL of the job's pages is known. */
@@ -39,7 +40,7 @@ const COMMAND_OPTIONS = {
   source: { type: 'string', describe: 'For a command: folder with your code, or none [default: the current folder]', requiresArg: true },
 } as const satisfies Record<string, Options>;
 
-export const submitCommand: CommandModule<object, SubmitArguments> = {
+export const submitCommand = defineCommand<SubmitArguments>({
   command: 'submit [command..]',
   describe: 'Run a job and follow it; the exit code reflects its result',
   builder: (yargs): Argv<SubmitArguments> =>
@@ -105,7 +106,7 @@ export const submitCommand: CommandModule<object, SubmitArguments> = {
       output.close();
     }
   },
-};
+});
 
 /** Submits the job and returns a connection to it, or null after a dry run. */
 async function begin(

@@ -1,4 +1,5 @@
-import type { Argv, CommandModule } from 'yargs';
+import type { Argv } from 'yargs';
+import { defineCommand } from '../define-command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, TASK } from '../shared-options.ts';
 import { runSession } from './run-session.ts';
 
@@ -10,7 +11,7 @@ interface ExecArguments extends ClusterArguments {
   readonly '--'?: readonly string[] | undefined;
 }
 
-export const execCommand: CommandModule<object, ExecArguments> = {
+export const execCommand = defineCommand<ExecArguments>({
   command: 'exec <application> <task> [command..]',
   describe: 'Run a command in a running task: tony-ts exec APPLICATION worker:0 -- nvidia-smi',
   builder: (yargs): Argv<ExecArguments> =>
@@ -29,4 +30,4 @@ export const execCommand: CommandModule<object, ExecArguments> = {
     const words = [...command, ...rest];
     await runSession(application, cluster, (job, signal) => execInTask(job, task, words, { input, output, errors, signal }));
   },
-};
+});
