@@ -1,4 +1,6 @@
+import * as z from 'zod';
 import type { LocalResource } from '../hadoop/yarn/local-resource.ts';
+import type { DeepReadonly } from '../platform/deep-readonly.ts';
 import type { YarnCluster } from './job.ts';
 
 /*
@@ -35,17 +37,38 @@ export interface NodeToProbe {
   readonly label: string | null;
 }
 
+const text = (most: number) => z.string().max(most);
+const unreached = z.object({
+  /** Address of the NodeManager that the container could not reach. */
+  node: text(300),
+  reason: text(500),
+});
+const MOST_UNREACHED = 1_000;
+
 /** First message from a container. */
-export interface ProbeFacts {
-  readonly type: 'facts';
-  readonly containerId: string;
+const probeFacts = z.object({
+  type: z.literal('facts'),
+  containerId: text(100),
   /** Output of probe.sh. */
-  readonly facts: string;
+  facts: text(16_384),
   /** Port on which the container listens. */
-  readonly port: number;
+  port: z.int().min(1).max(65_535),
   /** Reason why the container cannot read a file on HDFS. Empty if the container can read the file. */
-  readonly storage: string;
-}
+  storage: text(2_000),
+});
+
+/** Last message from a container. */
+const probeReached = z.object({
+  type: z.literal('reached'),
+  tried: z.int().min(0),
+  unreached: z.array(unreached).max(MOST_UNREACHED),
+});
+
+export const probeMessage = z.discriminatedUnion('type', [probeFacts, probeReached]);
+
+export type ProbeFacts = DeepReadonly<z.output<typeof probeFacts>>;
+export type ProbeReached = DeepReadonly<z.output<typeof probeReached>>;
+export type Unreached = DeepReadonly<z.output<typeof unreached>>;
 
 /** Response to ProbeFacts. Lists the containers to which this container connects. */
 export interface ProbePeers {
@@ -53,38 +76,28 @@ export interface ProbePeers {
   readonly peers: readonly { readonly node: string; readonly host: string; readonly port: number }[];
 }
 
-/** Last message from a container. */
-export interface ProbeReached {
-  readonly type: 'reached';
-  readonly tried: number;
-  readonly unreached: readonly Unreached[];
-}
-
-export interface Unreached {
-  /** Address of the NodeManager that the container could not reach. */
-  readonly node: string;
-  readonly reason: string;
-}
-
-export interface ProbedNode {
-  readonly node: string;
+const probedNode = z.object({
+  node: z.string(),
   /** Reason why no facts about the node are known. Empty if facts are known. */
-  readonly notProbed: string;
+  notProbed: z.string(),
   /** Facts keyed by name (see probe.sh). A name can have several values. */
-  readonly facts: Readonly<Record<string, readonly string[]>>;
+  facts: z.record(z.string(), z.array(z.string())),
   /** Reason why a container on this node cannot read a file on HDFS. Empty if it can read the file, and null if this is unknown. */
-  readonly storage: string | null;
+  storage: z.string().nullable(),
   /** Number of nodes to which the container tried to connect, or 0 if the connections were not tested. */
-  readonly tried: number;
-  readonly unreached: readonly Unreached[];
-}
+  tried: z.number(),
+  unreached: z.array(unreached),
+});
 
-export interface ProbeResult {
-  readonly version: 1;
+export const probeResult = z.object({
+  version: z.literal(1),
   /** Host of the ApplicationMaster. */
-  readonly master: string;
-  readonly nodes: readonly ProbedNode[];
-}
+  master: z.string(),
+  nodes: z.array(probedNode),
+});
+
+export type ProbedNode = DeepReadonly<z.output<typeof probedNode>>;
+export type ProbeResult = DeepReadonly<z.output<typeof probeResult>>;
 
 const FACT = /^tony-probe ([a-zA-Z]{1,32})=(.{0,500})$/gm;
 const MOST_FACTS = 64;

@@ -1,28 +1,10 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { Server, TLSSocket } from 'node:tls';
-import * as z from 'zod';
-import { LONGEST_MESSAGE, type ProbeFacts, type ProbePeers, type ProbeReached } from '../../conf/node-probe.ts';
+import { LONGEST_MESSAGE, type ProbeFacts, type ProbePeers, type ProbeReached, probeMessage } from '../../conf/node-probe.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { createPinnedTls } from '../rpc/pinned-tls.ts';
-
-const MOST_UNREACHED = 1_000;
-
-const text = (most: number) => z.string().max(most);
-const messageSchema = z.discriminatedUnion('type', [
-  z.object({
-    type: z.literal('facts'),
-    containerId: text(100),
-    facts: text(16_384),
-    port: z.int().min(1).max(65_535),
-    storage: text(2_000),
-  }),
-  z.object({
-    type: z.literal('reached'),
-    tried: z.int().min(0),
-    unreached: z.array(z.object({ node: text(300), reason: text(500) })).max(MOST_UNREACHED),
-  }),
-]);
 
 export interface ProbeServerEvents {
   readonly facts: (facts: ProbeFacts) => void;
@@ -88,10 +70,6 @@ export class ProbeServer {
   }
 }
 
-function parsed(line: string): z.output<typeof messageSchema> | null {
-  try {
-    return messageSchema.safeParse(JSON.parse(line)).data ?? null;
-  } catch {
-    return null;
-  }
+function parsed(line: string): ProbeFacts | ProbeReached | null {
+  return probeMessage.safeParse(parseJson(line)).data ?? null;
 }

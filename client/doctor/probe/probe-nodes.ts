@@ -1,6 +1,5 @@
-import * as z from 'zod';
 import { CONTAINER_LAYOUT } from '../../../conf/job.ts';
-import { type NodeToProbe, PROBE_LAYOUT, type ProbeOrder, type ProbeResult } from '../../../conf/node-probe.ts';
+import { type NodeToProbe, PROBE_LAYOUT, type ProbeOrder, type ProbeResult, probeResult } from '../../../conf/node-probe.ts';
 import { counted } from '../../../conf/values/quantities.ts';
 import { daemonUri } from '../../../hadoop/configuration/file-systems/hdfs-place.ts';
 import { gatewayTokens } from '../../../hadoop/configuration/login/gateway-login.ts';
@@ -78,7 +77,8 @@ export async function probeNodes(cluster: HadoopCluster, nodes: readonly Node[],
     options.onProgress(`probing ${counted(nodes.length, 'node')} with ${applicationId}`);
     await untilEnded(resourceManager, applicationId, options);
     isRunning = false;
-    return parseResult(await cluster.storage.read(joinUri(staging, PROBE_LAYOUT.result)));
+    const result = await cluster.storage.read(joinUri(staging, PROBE_LAYOUT.result));
+    return probeResult.parse(JSON.parse(result.toString('utf8')));
   } finally {
     if (isRunning) {
       await resourceManager.kill(applicationId).catch(() => {});
@@ -176,23 +176,4 @@ async function untilEnded(resourceManager: ResourceManager, applicationId: strin
     }
     await pause(POLL_MS, signal);
   }
-}
-
-const resultSchema = z.object({
-  version: z.literal(1),
-  master: z.string(),
-  nodes: z.array(
-    z.object({
-      node: z.string(),
-      notProbed: z.string(),
-      facts: z.record(z.string(), z.array(z.string())),
-      storage: z.string().nullable(),
-      tried: z.number(),
-      unreached: z.array(z.object({ node: z.string(), reason: z.string() })),
-    }),
-  ),
-});
-
-function parseResult(bytes: Buffer): ProbeResult {
-  return resultSchema.parse(JSON.parse(bytes.toString('utf8')));
 }
