@@ -1,62 +1,70 @@
-import { type Strategy, TASK_FILE_VARIABLE } from '../../conf/job.ts';
+import * as z from 'zod';
+import { TASK_FILE_VARIABLE } from '../../conf/job.ts';
+import { WIRE_SECURITY } from '../../conf/values/wire-security.ts';
+import type { DeepReadonly } from '../../platform/deep-readonly.ts';
+
+const wholeNumber = z.number().int().nonnegative();
+const positive = z.number().int().positive();
+const rank = wholeNumber.nullable();
+const wireSecurity = z.enum(WIRE_SECURITY);
+const address = { host: z.string().min(1), port: z.number().int().min(1).max(65_535) };
+const member = z.object({ role: z.string(), index: wholeNumber, rank, ...address });
+
+export const taskSchema = z.object({
+  version: z.literal(1),
+  applicationId: z.string(),
+  jobName: z.string(),
+  role: z.string(),
+  index: wholeNumber,
+  /** The minimum number of tasks required by the role. */
+  roleSize: positive,
+  /** The task's number within the gang, or null for tasks without a rank, such as evaluators and parameter servers. */
+  rank,
+  worldSize: wholeNumber,
+  /** How many times the gang has been formed, starting at 1. */
+  generation: wholeNumber,
+  members: z.array(member),
+  /** The file descriptor and the address of a bound socket that the program inherits, or null if there is none. */
+  listener: z.object({ fd: wholeNumber, ...address }).nullable(),
+  /** The base64 key that ranks use to authenticate each other. */
+  ringKey: z.string(),
+  strategy: z.discriminatedUnion('type', [
+    z.object({ type: z.literal('all-reduce'), wire: z.enum(['float32', 'float16']), wireSecurity }),
+    z.object({ type: z.literal('parameter-server'), staleness: wholeNumber.nullable(), wireSecurity }),
+  ]),
+  /** The addresses of the parameter servers, by index. Empty unless the strategy is `parameter-server`. */
+  parameterServers: z.array(z.object(address)),
+  checkpoint: z.object({ dir: z.string(), everySteps: wholeNumber, keep: positive }),
+  summaryDir: z.string(),
+  outputDir: z.string(),
+  data: z.record(z.string(), z.string()),
+  user: z.string(),
+  /** Hadoop properties for accessing hdfs://, or null in local mode. */
+  hadoop: z.record(z.string(), z.string()).nullable(),
+  /** The encoded JobConnections for accessing s3://, or null if the job does not name an s3:// URI. */
+  s3: z.string().nullable(),
+  /** The file to which the program appends its reports, one JSON object per line (see Report). */
+  reportFile: z.string(),
+  /**
+   * The path of the checkpoint order file, or null if the task does not receive checkpoint orders. The executor creates this file when YARN
+   * is about to preempt the job's containers. The program must then take a checkpoint immediately and delete the file.
+   */
+  checkpointOrder: z.string().nullable(),
+  /**
+   * The folder that contains the Unix socket on which the executor accepts requests for the ApplicationMaster (see `Services`), or null if
+   * the task has no services.
+   */
+  services: z.string().nullable(),
+  /** The container's memory in MiB, or null for a local job, which has no memory limit. */
+  memoryMb: positive.nullable(),
+});
 
 /**
  * The executor's description of the task for the user's program, stored in a JSON file (mode 0600). TONY_TASK_FILE contains the path of
  * the file.
  */
-export interface TaskContext {
-  readonly version: 1;
-  readonly applicationId: string;
-  readonly jobName: string;
-  readonly role: string;
-  readonly index: number;
-  /** The minimum number of tasks required by the role. */
-  readonly roleSize: number;
-  /** The task's number within the gang, or null for tasks without a rank, such as evaluators and parameter servers. */
-  readonly rank: number | null;
-  readonly worldSize: number;
-  /** How many times the gang has been formed, starting at 1. */
-  readonly generation: number;
-  readonly members: readonly Member[];
-  /** The file descriptor and the address of a bound socket that the program inherits, or null if there is none. */
-  readonly listener: { readonly fd: number; readonly host: string; readonly port: number } | null;
-  /** The base64 key that ranks use to authenticate each other. */
-  readonly ringKey: string;
-  readonly strategy: Strategy;
-  /** The addresses of the parameter servers, by index. Empty unless the strategy is `parameter-server`. */
-  readonly parameterServers: readonly { readonly host: string; readonly port: number }[];
-  readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number };
-  readonly summaryDir: string;
-  readonly outputDir: string;
-  readonly data: Readonly<Record<string, string>>;
-  readonly user: string;
-  /** Hadoop properties for accessing hdfs://, or null in local mode. */
-  readonly hadoop: Readonly<Record<string, string>> | null;
-  /** The encoded JobConnections for accessing s3://, or null if the job does not name an s3:// URI. */
-  readonly s3: string | null;
-  /** The file to which the program appends its reports, one JSON object per line (see Report). */
-  readonly reportFile: string;
-  /**
-   * The path of the checkpoint order file, or null if the task does not receive checkpoint orders. The executor creates this file when YARN
-   * is about to preempt the job's containers. The program must then take a checkpoint immediately and delete the file.
-   */
-  readonly checkpointOrder: string | null;
-  /**
-   * The folder that contains the Unix socket on which the executor accepts requests for the ApplicationMaster (see `Services`), or null if
-   * the task has no services.
-   */
-  readonly services: string | null;
-  /** The container's memory in MiB, or null for a local job, which has no memory limit. */
-  readonly memoryMb: number | null;
-}
-
-export interface Member {
-  readonly role: string;
-  readonly index: number;
-  readonly rank: number | null;
-  readonly host: string;
-  readonly port: number;
-}
+export type TaskContext = DeepReadonly<z.output<typeof taskSchema>>;
+export type Member = TaskContext['members'][number];
 
 /** One line of the report file. Programs in any language can write it. */
 export type Report =
