@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import type { DeepReadonly } from '../../platform/deep-readonly.ts';
 import { sumOf } from '../../platform/sum-of.ts';
 
 /*
@@ -24,39 +25,6 @@ export const resourcesSchema = z
     const named = resource.resourceInformations?.resourceInformation ?? [];
     return { 'memory-mb': resource.memory, vcores: resource.vCores, ...Object.fromEntries(named.map(({ name, value }) => [name, value])) };
   });
-
-export interface Application {
-  readonly id: string;
-  readonly name: string;
-  readonly user: string;
-  readonly queue: string;
-  readonly type: string;
-  readonly tags: readonly string[];
-  readonly state: ApplicationState;
-  /** Final status that the ApplicationMaster has reported, or UNDEFINED if it has not reported one yet. */
-  readonly finalStatus: string;
-  /** Progress in percent. */
-  readonly progress: number;
-  readonly trackingUrl: string;
-  readonly diagnostics: string;
-  /** Start time in ms since the epoch. */
-  readonly startedAt: number;
-  readonly finishedAt: number | null;
-  /** URL of the current ApplicationMaster container's logs. `amNodeHttp` is the web address of the container's NodeManager. */
-  readonly amContainerLogs: string | null;
-  readonly amNodeHttp: string | null;
-  readonly allocatedMb: number;
-  readonly allocatedVcores: number;
-  readonly runningContainers: number;
-  /** Resources of all containers except the ApplicationMaster's, keyed by resource name. Visible to all cluster users. */
-  readonly used: Readonly<Record<string, number>>;
-  /** Resources of the ApplicationMaster's container, keyed by resource name. Visible to all cluster users. */
-  readonly usedByMaster: Readonly<Record<string, number>>;
-  /** Node label for containers that do not request one. Null for nodes without a label. */
-  readonly nodeLabel: string | null;
-  /** Log aggregation state, e.g. NOT_START, RUNNING, SUCCEEDED, FAILED or DISABLED. */
-  readonly logAggregation: string | null;
-}
 
 const partitionUsageSchema = z.object({ used: resourcesSchema.optional(), amUsed: resourcesSchema.optional() });
 
@@ -84,33 +52,40 @@ export const applicationSchema = z
     logAggregationStatus: z.string().optional(),
     appNodeLabelExpression: z.string().default(''),
   })
-  .transform(
-    (app): Application => ({
-      id: app.id,
-      name: app.name,
-      user: app.user,
-      queue: app.queue,
-      type: app.applicationType,
-      tags: app.applicationTags.split(',').filter((tag) => tag !== ''),
-      state: app.state,
-      finalStatus: app.finalStatus,
-      progress: app.progress,
-      trackingUrl: app.trackingUrl,
-      diagnostics: app.diagnostics,
-      startedAt: app.startedTime,
-      finishedAt: app.finishedTime > 0 ? app.finishedTime : null,
-      amContainerLogs: app.amContainerLogs ?? null,
-      amNodeHttp: app.amHostHttpAddress ?? null,
-      // YARN reports -1 for an application that has finished.
-      allocatedMb: Math.max(0, app.allocatedMB),
-      allocatedVcores: Math.max(0, app.allocatedVCores),
-      runningContainers: Math.max(0, app.runningContainers),
-      used: usedOf(app.resourceInfo?.resourceUsagesByPartition ?? []),
-      usedByMaster: sumOf((app.resourceInfo?.resourceUsagesByPartition ?? []).map(({ amUsed = {} }) => amUsed)),
-      nodeLabel: labelOf(app.appNodeLabelExpression),
-      logAggregation: app.logAggregationStatus ?? null,
-    }),
-  );
+  .transform((app) => ({
+    id: app.id,
+    name: app.name,
+    user: app.user,
+    queue: app.queue,
+    type: app.applicationType,
+    tags: app.applicationTags.split(',').filter((tag) => tag !== ''),
+    state: app.state,
+    /** Final status that the ApplicationMaster has reported, or UNDEFINED if it has not reported one yet. */
+    finalStatus: app.finalStatus,
+    /** Progress in percent. */
+    progress: app.progress,
+    trackingUrl: app.trackingUrl,
+    diagnostics: app.diagnostics,
+    /** Start time in ms since the epoch. */
+    startedAt: app.startedTime,
+    finishedAt: app.finishedTime > 0 ? app.finishedTime : null,
+    /** URL of the current ApplicationMaster container's logs. `amNodeHttp` is the web address of the container's NodeManager. */
+    amContainerLogs: app.amContainerLogs ?? null,
+    amNodeHttp: app.amHostHttpAddress ?? null,
+    // YARN reports -1 for an application that has finished.
+    allocatedMb: Math.max(0, app.allocatedMB),
+    allocatedVcores: Math.max(0, app.allocatedVCores),
+    runningContainers: Math.max(0, app.runningContainers),
+    /** Resources of all containers except the ApplicationMaster's, keyed by resource name. Visible to all cluster users. */
+    used: usedOf(app.resourceInfo?.resourceUsagesByPartition ?? []),
+    /** Resources of the ApplicationMaster's container, keyed by resource name. Visible to all cluster users. */
+    usedByMaster: sumOf((app.resourceInfo?.resourceUsagesByPartition ?? []).map(({ amUsed = {} }) => amUsed)),
+    /** Node label for containers that do not request one. Null for nodes without a label. */
+    nodeLabel: labelOf(app.appNodeLabelExpression),
+    /** Log aggregation state, e.g. NOT_START, RUNNING, SUCCEEDED, FAILED or DISABLED. */
+    logAggregation: app.logAggregationStatus ?? null,
+  }));
+export type Application = DeepReadonly<z.output<typeof applicationSchema>>;
 
 /** Returns a node label, or null for `<Not set>` and `<DEFAULT_PARTITION>`. Label names cannot contain `<`. */
 function labelOf(expression: string): string | null {
