@@ -3,6 +3,7 @@ import { END_STATES, type HistoryEntry, type TaskUsageSample, type UsageSample }
 import { programEndSchema, taskFailureSchema } from '../conf/status/task-failure.ts';
 import { TASK_NAME } from '../conf/values/role-name.ts';
 import { isRecord } from '../platform/is-record.ts';
+import { parseJson } from '../platform/json-value.ts';
 
 // This module reads the files that each ApplicationMaster attempt writes to the history: events-<attempt>.jsonl and
 // metrics-<attempt>.jsonl.
@@ -33,7 +34,7 @@ export function parseEntries(text: string): HistoryEntry[] {
 
 /** Parses one event and drops unknown fields. Returns null if the line is not a valid event. */
 export function parseEntry(line: string): HistoryEntry | null {
-  return checkedEntry(parsed(line));
+  return checkedEntry(parseJson(line));
 }
 
 /** Validates one event and drops unknown fields. Returns null if the parsed JSON value is not a valid event. */
@@ -68,7 +69,7 @@ export function parseSamples(text: string): UsageSample[] {
  * long.
  */
 export function parseSample(line: string): UsageSample | null {
-  const value = parsed(line);
+  const value = parseJson(line);
   if (!isRecord(value) || typeof value.at !== 'number' || !Array.isArray(value.tasks)) {
     return null;
   }
@@ -88,12 +89,4 @@ function taskSample(value: unknown): TaskUsageSample | null {
     gpuUtilization: number('gpuUtilization'),
     gpuMemoryBytes: number('gpuMemoryBytes'),
   };
-}
-
-function parsed(line: string): unknown {
-  try {
-    return line === '' ? null : JSON.parse(line);
-  } catch {
-    return null;
-  }
 }

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { parseJson } from '../../platform/json-value.ts';
 import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
@@ -27,14 +28,7 @@ const FILE_MODE = 0o600;
 /** Returns the recorded nodes, or an empty list if no probe has run or another version of tony-ts wrote the record. */
 export async function readNodeRecord(storage: Pick<Storage, 'read'>, root: string): Promise<readonly RecordedNode[]> {
   const bytes = await readIfStored(storage, placeOf(root));
-  if (bytes === null) {
-    return [];
-  }
-  try {
-    return recordSchema.parse(JSON.parse(bytes.toString('utf8'))).nodes;
-  } catch {
-    return [];
-  }
+  return recordSchema.safeParse(parseJson(bytes?.toString('utf8') ?? '')).data?.nodes ?? [];
 }
 
 /** Adds nodes to the record. A new entry replaces the older entry for the same node. */

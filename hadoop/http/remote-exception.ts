@@ -1,5 +1,6 @@
 import { type ErrorCode, TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
+import { parseJson } from '../../platform/json-value.ts';
 
 /** A Hadoop daemon's error response: `{"RemoteException":{"exception":..,"javaClassName":..,"message":..}}`. */
 export interface RemoteException {
@@ -10,12 +11,7 @@ export interface RemoteException {
 
 /** Parses an error response. Returns null if the text does not contain a RemoteException. */
 export function parseRemoteException(text: string): RemoteException | null {
-  let answer: unknown;
-  try {
-    answer = JSON.parse(text);
-  } catch {
-    return null;
-  }
+  const answer = parseJson(text);
   const remote = isRecord(answer) ? answer.RemoteException : undefined;
   if (!isRecord(remote) || typeof remote.exception !== 'string') {
     return null;

@@ -1,4 +1,5 @@
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import { WeightedCache } from '../../platform/weighted-cache.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
@@ -119,7 +120,7 @@ export class ContainerLogs {
     if (answer === null || answer.status !== 200) {
       return null;
     }
-    const listed = (parsed(answer.body) as { containerLogsInfo?: unknown } | null)?.containerLogsInfo;
+    const listed = (parseJson(answer.body.toString('utf8')) as { containerLogsInfo?: unknown } | null)?.containerLogsInfo;
     // Jersey writes a one-element list as the element itself. Here, both the outer and the inner list can have this form.
     const infos = asList(listed).flatMap((info) => asList((info as { containerLogInfo?: unknown }).containerLogInfo));
     return infos.flatMap((info) => {
@@ -365,14 +366,6 @@ async function damaged<T>(path: string, action: () => Promise<T>): Promise<T> {
       hint: 'Read it with `yarn logs -applicationId ...` on a cluster node.',
       cause: error,
     });
-  }
-}
-
-function parsed(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString('utf8'));
-  } catch {
-    return null;
   }
 }
 

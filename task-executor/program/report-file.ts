@@ -1,4 +1,5 @@
 import { closeSync, openSync, readSync } from 'node:fs';
+import { parseJson } from '../../platform/json-value.ts';
 import type { Notice, ProgressMessage } from '../../protos/executor-protocol.ts';
 import type { Report } from '../../training/process/task-context.ts';
 
@@ -13,12 +14,7 @@ const MAX_NOTICE_LENGTH = 1000;
 
 /** Parses and validates a line from the report file. Returns null if the line is not valid. Programs in any language can write the file. */
 export function parseReport(line: string): Report | null {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    return null;
-  }
+  const value = parseJson(line);
   if (typeof value !== 'object' || value === null) {
     return null;
   }

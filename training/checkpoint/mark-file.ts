@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { parseJson } from '../../platform/json-value.ts';
 import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Storage } from '../../storage/storage.ts';
 
@@ -11,9 +12,5 @@ export function encodeMark(mark: object): Buffer {
 /** Resolves with the mark in the file, or null if the file is missing or invalid. */
 export async function readMark<T>(storage: Storage, uri: string, schema: z.ZodType<T>): Promise<T | null> {
   const bytes = await readIfStored(storage, uri);
-  try {
-    return bytes === null ? null : (schema.safeParse(JSON.parse(bytes.toString('utf8'))).data ?? null);
-  } catch {
-    return null;
-  }
+  return schema.safeParse(parseJson(bytes?.toString('utf8') ?? '')).data ?? null;
 }

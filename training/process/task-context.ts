@@ -1,6 +1,5 @@
 import * as z from 'zod';
-import { TASK_FILE_VARIABLE } from '../../conf/job.ts';
-import { WIRE_SECURITY } from '../../conf/values/wire-security.ts';
+import { TASK_FILE_VARIABLE, WIRE_SECURITY } from '../../conf/job.ts';
 import type { DeepReadonly } from '../../platform/deep-readonly.ts';
 
 const wholeNumber = z.number().int().nonnegative();

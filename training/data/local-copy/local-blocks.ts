@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import * as z from 'zod';
 import { messageOf } from '../../../platform/errors.ts';
 import { writeIfAbsent } from '../../../platform/files/write-if-absent.ts';
+import { parseJson } from '../../../platform/json-value.ts';
 import { crc32c } from '../../encoding/crc32c.ts';
 import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
 
@@ -150,20 +151,12 @@ export class LocalBlocks {
 function placesOf(index: string, size: number): Map<string, Place> {
   const places = new Map<string, Place>();
   for (const line of index.split('\n')) {
-    const [name, offset, length, crc] = parsed(line) ?? ['', 0, 0, 0];
+    const [name, offset, length, crc] = lineSchema.safeParse(parseJson(line)).data ?? ['', 0, 0, 0];
     if (name !== '' && offset + length <= size) {
       places.set(name, { offset, length, crc });
     }
   }
   return places;
-}
-
-function parsed(line: string): readonly [string, number, number, number] | null {
-  try {
-    return lineSchema.safeParse(JSON.parse(line)).data ?? null;
-  } catch {
-    return null;
-  }
 }
 
 let taking: Promise<unknown> = Promise.resolve();
