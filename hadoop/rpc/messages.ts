@@ -31,18 +31,8 @@ export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
 
 /** Encodes a message with its length as a varint prefix. */
 export function encodeDelimited(name: string, value: object): Buffer {
-  const message = encodeMessage(name, value);
-  return Buffer.concat([varint(message.length), message]);
-}
-
-function varint(value: number): Buffer {
-  const bytes: number[] = [];
-  let rest = value;
-  for (; rest > 0x7f; rest >>>= 7) {
-    bytes.push((rest & 0x7f) | 0x80);
-  }
-  bytes.push(rest);
-  return Buffer.from(bytes);
+  const type = typeOf(name);
+  return Buffer.from(type.encodeDelimited(type.fromObject(value)).finish());
 }
 
 /**
@@ -50,20 +40,8 @@ function varint(value: number): Buffer {
  * Throws a RangeError if the bytes end early.
  */
 export function splitDelimited(bytes: Buffer, offset: number): { message: Buffer; next: number } {
-  let length = 0;
-  let at = offset;
-  for (let shift = 0; ; shift += 7) {
-    const byte = bytes[at++];
-    if (byte === undefined || shift > 28) {
-      throw new RangeError('a message has no valid length prefix');
-    }
-    length += (byte & 0x7f) * 2 ** shift;
-    if (byte < 0x80) {
-      break;
-    }
-  }
-  if (length > bytes.length - at) {
-    throw new RangeError(`a message declares ${length} bytes, but only ${bytes.length - at} bytes are left`);
-  }
-  return { message: bytes.subarray(at, at + length), next: at + length };
+  const reader = protobuf.Reader.create(bytes);
+  reader.pos = offset;
+  const { length } = reader.bytes();
+  return { message: bytes.subarray(reader.pos - length, reader.pos), next: reader.pos };
 }
