@@ -36,7 +36,7 @@ import { SessionRelay } from './rpc/session-relay.ts';
 import { SessionServer } from './rpc/session-server.ts';
 import { DurableNotes } from './services/durable-notes.ts';
 import type { ProducerEvents } from './services/producer-link.ts';
-import { Services } from './services/services.ts';
+import { JobServices } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 import { TokenKeeper } from './tokens/token-keeper.ts';
 
@@ -88,7 +88,7 @@ export function compose(settings: MasterSettings, log: Logger) {
 
   const newestAttempt = () => files.newestAttempt();
   const pauseMs = hadoop === null ? 0 : NOTES_PAUSE_MS;
-  const services = new Services({
+  const services = new JobServices({
     notes: (content) => new DurableNotes({ storage, staging: frozen.staging, attempt, content, newestAttempt, pauseMs, log }),
     addressed: files.addressed,
     isAlive: job.isAlive,
@@ -116,7 +116,7 @@ export function compose(settings: MasterSettings, log: Logger) {
 /**
  * Creates the gRPC servers for executors and for the job user's sessions. The session server is null if the job does not permit sessions.
  */
-function createServers({ frozen, attempt, secrets }: MasterSettings, job: JobShell, services: Services, log: Logger) {
+function createServers({ frozen, attempt, secrets }: MasterSettings, job: JobShell, services: JobServices, log: Logger) {
   const isRanked = (name: string): boolean => frozen.job.roles.some((role) => role.name === name && role.ranked);
   const relay = new SessionRelay({
     runningContainer: job.runningContainer,

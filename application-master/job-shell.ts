@@ -26,7 +26,7 @@ export interface JobShellOptions {
 }
 
 /** The result of an attempt: the job's final state, or `FENCED` if the attempt no longer manages the job. */
-export type Outcome = JobResult['state'] | 'FENCED';
+export type AttemptResult = JobResult['state'] | 'FENCED';
 
 /** Components that the shell calls. `connect` sets them later, because their constructors need the shell's callbacks. */
 export interface Components {
@@ -49,9 +49,9 @@ export class JobShell {
   #over = false;
   #decision: Promise<{ status: JobStatus; written: boolean }> | null = null;
   #final: JobStatus | null = null;
-  #report: (outcome: Outcome) => void = () => {};
+  #report: (outcome: AttemptResult) => void = () => {};
   /** Resolves when the job has ended or this attempt no longer manages it. */
-  readonly ended = new Promise<Outcome>((resolve) => {
+  readonly ended = new Promise<AttemptResult>((resolve) => {
     this.#report = resolve;
   });
 

@@ -10,12 +10,12 @@ import { admissionPolicy } from './admission/admission.ts';
 import type { Gatekeeper } from './admission/gatekeeper.ts';
 import { compose, createNegotiator, type Parts } from './composition.ts';
 import type { Negotiator } from './containers/negotiator.ts';
-import type { JobShell, Outcome } from './job-shell.ts';
+import type { AttemptResult, JobShell } from './job-shell.ts';
 import { readSettings } from './settings.ts';
 
 /** The option that a client uses to run the ApplicationMaster on the client's own machine. The job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
-const EXIT_CODES: Readonly<Record<Outcome, number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
+const EXIT_CODES: Readonly<Record<AttemptResult, number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
 
 /** Maximum time in ms that a later attempt waits for new delegation tokens before it starts. */
 const FIRST_TOKENS_MS = 30_000;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { explainKey } from './explain-key.ts';
-import { type JobFile, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema, wireSecurity } from './job-schema.ts';
+import { type JobYaml, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema, wireSecurity } from './job-schema.ts';
 import { taskCount } from './job-values.ts';
 import type { DockerContainer } from './values/docker.ts';
 import { roleNameOrAll } from './values/value-schemas.ts';
@@ -53,16 +53,16 @@ export const defaultsSchema = withoutDefaults(z.strictObject({ ...PART, kerberos
 
 export type JobPart = DeepPartial<
   Pick<
-    JobFile,
+    JobYaml,
     'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'remoteAccess' | 'master' | 'priority' | 'tags'
   > & {
-    readonly checkpoint: Pick<JobFile['checkpoint'], 'every' | 'keep'>;
-    readonly tensorboard: Pick<JobFile['tensorboard'], 'memory'>;
-    readonly strategy: Pick<JobFile['strategy'], 'wireSecurity'>;
+    readonly checkpoint: Pick<JobYaml['checkpoint'], 'every' | 'keep'>;
+    readonly tensorboard: Pick<JobYaml['tensorboard'], 'memory'>;
+    readonly strategy: Pick<JobYaml['strategy'], 'wireSecurity'>;
   }
 > & { readonly roles?: Readonly<Record<string, RolePart>> | undefined };
 
-export type RolePart = DeepPartial<Pick<JobFile['roles'][string], 'resources' | 'env' | 'nodeLabel' | 'docker' | 'restart'>> & {
+export type RolePart = DeepPartial<Pick<JobYaml['roles'][string], 'resources' | 'env' | 'nodeLabel' | 'docker' | 'restart'>> & {
   readonly instances?: number | undefined;
 };
 

@@ -360,7 +360,7 @@ export const jobSchema = z.strictObject({
     .default([]),
 });
 
-export type JobFile = z.output<typeof jobSchema>;
+export type JobYaml = z.output<typeof jobSchema>;
 
 export type JobInput = z.input<typeof jobSchema>;
 

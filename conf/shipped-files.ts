@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { isUri } from './values/is-uri.ts';
 import { text } from './values/value-schemas.ts';
-import type { Problem } from './yaml-file.ts';
+import type { YamlProblem } from './yaml-file.ts';
 
 /** File or archive that job.yaml lists under `files` or `archives`. YARN localises it for a role's containers. */
 export interface ShippedFile {
@@ -83,7 +83,7 @@ export function toShippedFiles({ files, archives }: WithFiles, resolve: (path: s
 /**
  * Reports file names that occur more than once within a role, and paths that YARN cannot localise. A role's files include the job's files.
  */
-export function fileProblems(job: WithFiles & { readonly roles: Readonly<Record<string, WithFiles>> }): Problem[] {
+export function fileProblems(job: WithFiles & { readonly roles: Readonly<Record<string, WithFiles>> }): YamlProblem[] {
   const ofJob = listed(job, []);
   return [
     ...problemsOf(ofJob, []),
@@ -104,8 +104,8 @@ function listed(files: WithFiles, above: readonly string[]): Listed[] {
   );
 }
 
-function problemsOf(own: readonly Listed[], ofJob: readonly Listed[]): Problem[] {
-  return own.flatMap(({ name, at, path, visibility: shared }, index): Problem[] => {
+function problemsOf(own: readonly Listed[], ofJob: readonly Listed[]): YamlProblem[] {
+  return own.flatMap(({ name, at, path, visibility: shared }, index): YamlProblem[] => {
     const other = [...ofJob, ...own.slice(0, index)].find((each) => each.name === name);
     const message = pathProblem(path, shared ?? null);
     return [

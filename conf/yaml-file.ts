@@ -4,7 +4,7 @@ import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
 import { suggest } from '../platform/text/suggest.ts';
 import type { JsonSchema } from './values/json-schema.ts';
 
-export interface Problem {
+export interface YamlProblem {
   readonly path: readonly (string | number)[];
   readonly message: string;
   /** Whether the mistake is in the key. If false, the mistake is in the value. */
@@ -28,18 +28,18 @@ interface Terms {
   /** Hints for missing keys, keyed by the path of the key. */
   readonly missing?: Readonly<Record<string, string>>;
   /** Returns the reason why this file does not support a key that exists in other files. Returns undefined for all other keys. */
-  readonly unknown?: (path: Problem['path']) => string | undefined;
+  readonly unknown?: (path: YamlProblem['path']) => string | undefined;
 }
 
 export interface CheckOptions<T> extends Terms {
   readonly amend?: (written: unknown) => unknown;
   /** Returns mistakes that the schema cannot detect. */
-  readonly meaning?: (value: T) => readonly Problem[];
+  readonly meaning?: (value: T) => readonly YamlProblem[];
   /**
    * Returns the origin of a value that does not come from the file, for example `--set timeout=1`. Returns undefined for values from the
    * file.
    */
-  readonly elsewhere?: (path: Problem['path']) => string | undefined;
+  readonly elsewhere?: (path: YamlProblem['path']) => string | undefined;
 }
 
 /** YAML file that a user has written. Reports all mistakes at once, each with its line, column and expected value. */
@@ -141,7 +141,7 @@ export class YamlFile {
  * Returns the position of the value. If `atKey` is true, returns the position of the key. If the path does not exist, returns the position
  * of the nearest existing parent.
  */
-function offsetOf(document: Document, problem: Problem): number {
+function offsetOf(document: Document, problem: YamlProblem): number {
   const { path } = problem;
   if (problem.atKey === true && path.length > 0) {
     const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
@@ -163,7 +163,7 @@ function offsetOf(document: Document, problem: Problem): number {
   return 0;
 }
 
-function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms): Problem[] {
+function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms): YamlProblem[] {
   const path = issue.path.map((key) => (typeof key === 'symbol' ? String(key) : key));
   switch (issue.code) {
     case 'unrecognized_keys':

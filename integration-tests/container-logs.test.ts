@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { ContainerLogs, type LogOwner, type LogPiece, type LogRange } from '../hadoop/logs/container-logs.ts';
+import { type ContainerLogPiece, ContainerLogs, type LogOwner, type LogRange } from '../hadoop/logs/container-logs.ts';
 import { applicationOf } from '../hadoop/rpc/application-id.ts';
 import { launchCommand } from '../hadoop/yarn/launch-script.ts';
 import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
@@ -65,7 +65,7 @@ test('the node of a running container and later HDFS return the same bytes of a 
   timeout: 300_000,
 }, async () => {
   const container = await start();
-  const read = async (range: LogRange): Promise<LogPiece> => {
+  const read = async (range: LogRange): Promise<ContainerLogPiece> => {
     const piece = await logs.read(container, 'tony.log', range);
     if (piece === null) {
       throw new Error('the container has no tony.log');

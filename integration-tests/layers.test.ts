@@ -73,6 +73,21 @@ test('neither files nor the sub-folders of a top-level folder import each other 
   expect(inCycles(folders.filter(([from, to]) => from !== to))).toEqual([]);
 });
 
+test('each exported type has a name of its own', () => {
+  const declared = sources
+    .filter((file) => !/\.(test|fixture)\.|\/(testing|simulator)\/|^examples\//.test(file))
+    .flatMap((file) => {
+      const text = readFileSync(path.join(ROOT, file), 'utf8');
+      return [...text.matchAll(/^export (?:abstract )?(?:type|interface|class) (\w+)/gm)].map(([, name = '']) => ({ name, file }));
+    });
+  const count = new Map<string, number>();
+  for (const { name } of declared) {
+    count.set(name, (count.get(name) ?? 0) + 1);
+  }
+  expect(declared.length).toBeGreaterThan(500);
+  expect(declared.filter(({ name }) => count.get(name) !== 1)).toEqual([]);
+});
+
 /** Returns the nodes of a directed graph that can reach themselves. */
 function inCycles(edges: readonly (readonly [from: string, to: string])[]): string[] {
   const next = new Map<string, Set<string>>();

@@ -5,13 +5,10 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { decodeCredentials, findToken, MASTER_TOKEN_KIND, type Token } from '../hadoop/rpc/credentials.ts';
 import type { Endpoint } from '../hadoop/rpc/ipc.ts';
-import {
-  type AllocatedContainer,
-  type AllocateResult,
-  ApplicationMasterClient,
-  type Ask,
-  type CompletedContainer,
-} from '../hadoop/yarn/application-master-protocol.ts';
+import type { AllocatedContainer, CompletedContainer } from '../hadoop/rpc/records.ts';
+import type { AllocateResult } from '../hadoop/yarn/allocate-messages.ts';
+import { ApplicationMasterClient } from '../hadoop/yarn/application-master-protocol.ts';
+import type { Ask } from '../hadoop/yarn/ask-ledger.ts';
 import { containerEnd } from '../hadoop/yarn/container-exit.ts';
 import { type LaunchContext, NodeManagerClient } from '../hadoop/yarn/container-management-protocol.ts';
 import { launchCommand } from '../hadoop/yarn/launch-script.ts';

@@ -15,7 +15,7 @@ export interface ConnectionLimitOptions {
 }
 
 /** Remote address and port of a TCP connection. They are the same for a TLS socket and its underlying socket. */
-export type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
+export type RemoteAddress = Pick<Socket, 'remoteAddress' | 'remotePort'>;
 
 interface Unproven {
   readonly socket: Socket;
@@ -59,7 +59,7 @@ export class ConnectionLimit {
   }
 
   /** Marks a connection as proven. Called when the server has authorised the peer or answers its request. */
-  proven(peer: Peer): void {
+  proven(peer: RemoteAddress): void {
     this.#settle(keyOf(peer));
   }
 
@@ -94,6 +94,6 @@ export class ConnectionLimit {
   }
 }
 
-function keyOf({ remoteAddress = '', remotePort = 0 }: Peer): string {
+function keyOf({ remoteAddress = '', remotePort = 0 }: RemoteAddress): string {
   return `${remoteAddress} ${remotePort}`;
 }

@@ -7,8 +7,8 @@ export interface SessionMessage {
   readonly request?: SessionRequest;
   readonly joining?: { readonly containerId: string; readonly proof: Uint8Array; readonly id: string };
   readonly opened?: { readonly terminal: boolean };
-  readonly data?: { readonly channel: Channel; readonly bytes: Uint8Array };
-  readonly endOfData?: { readonly channel: Channel };
+  readonly data?: { readonly channel: SessionChannel; readonly bytes: Uint8Array };
+  readonly endOfData?: { readonly channel: SessionChannel };
   readonly window?: Window;
   readonly ended?: SessionEnd;
 }
@@ -31,7 +31,7 @@ export interface Window {
   readonly type?: string;
 }
 
-export type Channel = 'INPUT' | 'OUTPUT' | 'ERRORS';
+export type SessionChannel = 'INPUT' | 'OUTPUT' | 'ERRORS';
 
 export interface SessionEnd {
   readonly reason: string;

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { ClientDuplexStream, ServerDuplexStream, ServiceError, status } from '@grpc/grpc-js';
-import { type Channel, MAXIMUM_DATA_BYTES, type SessionMessage } from './session-protocol.ts';
+import { MAXIMUM_DATA_BYTES, type SessionChannel, type SessionMessage } from './session-protocol.ts';
 
 type Stream = ClientDuplexStream<SessionMessage, SessionMessage> | ServerDuplexStream<SessionMessage, SessionMessage>;
 
@@ -89,7 +89,7 @@ export class SessionStream {
   }
 
   /** Sends the bytes from `source` until it ends or fails. Then sends an end-of-data message. */
-  async sendAll(channel: Channel, source: Readable): Promise<void> {
+  async sendAll(channel: SessionChannel, source: Readable): Promise<void> {
     try {
       for await (const chunk of source as AsyncIterable<Buffer>) {
         for (let from = 0; from < chunk.length && !this.#isClosed; from += MAXIMUM_DATA_BYTES) {

@@ -20,13 +20,13 @@ export interface ExecutorState {
   readonly generation: number;
   /** Port number, or 0 while no port is bound. */
   readonly port: number;
-  readonly program: Program | null;
+  readonly program: ProgramState | null;
   /** Generation for which to bind a port once the current program has exited, or null if there is none. */
   readonly preparing: number | null;
   readonly leaving: Leaving | null;
 }
 
-export type Program =
+export type ProgramState =
   | { readonly phase: 'starting' }
   | { readonly phase: 'running'; readonly pid: number }
   | { readonly phase: 'ended'; readonly exit: Exited };
@@ -80,7 +80,7 @@ export type ExecutorAction =
   /** Exits this process. Always the last action. */
   | { readonly type: 'leave'; readonly exitCode: number; readonly reason: string };
 
-export interface Step {
+export interface ExecutorStep {
   readonly state: ExecutorState;
   readonly actions: readonly ExecutorAction[];
 }
@@ -112,7 +112,7 @@ export function createExecutor(now: number): ExecutorState {
   };
 }
 
-export function step(state: ExecutorState, event: ExecutorEvent): Step {
+export function step(state: ExecutorState, event: ExecutorEvent): ExecutorStep {
   switch (event.type) {
     case 'bound':
       return bound(state, event.generation, event.port);
@@ -145,19 +145,19 @@ export function step(state: ExecutorState, event: ExecutorEvent): Step {
   }
 }
 
-function only(state: ExecutorState): Step {
+function only(state: ExecutorState): ExecutorStep {
   return { state, actions: [] };
 }
 
-function ignore(state: ExecutorState, text: string): Step {
+function ignore(state: ExecutorState, text: string): ExecutorStep {
   return { state, actions: [{ type: 'note', text }] };
 }
 
-function lives(program: Program | null): boolean {
+function lives(program: ProgramState | null): boolean {
   return program !== null && program.phase !== 'ended';
 }
 
-function bound(state: ExecutorState, generation: number, port: number): Step {
+function bound(state: ExecutorState, generation: number, port: number): ExecutorStep {
   if (state.leaving !== null || state.preparing === null) {
     return only(state);
   }
@@ -182,7 +182,10 @@ export function reportedState({ generation, port, program, preparing }: Executor
  * Handles the response to a Hello. Reports everything that has changed since the Hello, because the executor cannot send reports before
  * Welcome arrives.
  */
-function connected(state: ExecutorState, { masterAttempt, leaseMs, now, reported }: Extract<ExecutorEvent, { type: 'connected' }>): Step {
+function connected(
+  state: ExecutorState,
+  { masterAttempt, leaseMs, now, reported }: Extract<ExecutorEvent, { type: 'connected' }>,
+): ExecutorStep {
   if (masterAttempt < state.masterAttempt) {
     return { state, actions: [{ type: 'disconnect', reason: `ApplicationMaster attempt ${masterAttempt} is out of date` }] };
   }
@@ -204,7 +207,7 @@ function connected(state: ExecutorState, { masterAttempt, leaseMs, now, reported
   return only(next);
 }
 
-function prepare(state: ExecutorState, generation: number): Step {
+function prepare(state: ExecutorState, generation: number): ExecutorStep {
   if (state.leaving !== null) {
     return only(state);
   }
@@ -231,7 +234,7 @@ function prepare(state: ExecutorState, generation: number): Step {
   return { state: { ...next, program: null, port: 0 }, actions: [{ type: 'bind', generation }] };
 }
 
-function start(state: ExecutorState, generation: number, members: readonly MemberMessage[]): Step {
+function start(state: ExecutorState, generation: number, members: readonly MemberMessage[]): ExecutorStep {
   if (state.leaving !== null) {
     return only(state);
   }
@@ -256,7 +259,7 @@ function start(state: ExecutorState, generation: number, members: readonly Membe
   return { state: { ...state, generation, program: { phase: 'starting' } }, actions: [{ type: 'spawn', generation, members }] };
 }
 
-function started(state: ExecutorState, generation: number, pid: number): Step {
+function started(state: ExecutorState, generation: number, pid: number): ExecutorStep {
   if (state.program?.phase !== 'starting' || state.generation !== generation) {
     return only(state);
   }
@@ -267,7 +270,7 @@ function started(state: ExecutorState, generation: number, pid: number): Step {
   return { state: next, actions: [{ type: 'say-started', generation, pid }] };
 }
 
-function exited(state: ExecutorState, exit: Exited): Step {
+function exited(state: ExecutorState, exit: Exited): ExecutorStep {
   if (!lives(state.program) || exit.generation !== state.generation) {
     return only(state);
   }
@@ -282,7 +285,7 @@ function exited(state: ExecutorState, exit: Exited): Step {
   return { state: ended, actions: [{ type: 'say-exited', exit }] };
 }
 
-function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): Step {
+function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): ExecutorStep {
   if (state.leaving !== null) {
     // The program has already been told to exit. If this order does not allow a grace period, kill the program immediately.
     return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
@@ -303,7 +306,7 @@ function left({ exitCode, reason }: Leaving): ExecutorAction {
   return { type: 'leave', exitCode, reason };
 }
 
-function tick(state: ExecutorState, now: number): Step {
+function tick(state: ExecutorState, now: number): ExecutorStep {
   const heldUp = now - state.lastTick > HELD_UP_MS;
   // After a suspension, the link may be broken even though it is still marked as open. Wait for the next tick, which shows whether it
   // works.

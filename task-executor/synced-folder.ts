@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { ExecutorState } from './executor-machine.ts';
-import { type ProgramEnd, START_FAILED } from './program/program.ts';
+import { type EndedProgram, START_FAILED } from './program/program.ts';
 import type { ProgressSoFar } from './program/report-file.ts';
 import type { PreparedRun } from './program/task-folder.ts';
 import type { ExecutorSettings } from './settings/settings.ts';
@@ -72,7 +72,7 @@ export class SyncedFolder {
    * Stores the newest version before the program's exit is reported.
    * @returns the result to report for the program: `end`, or a failure if the folder was not restored or the last version was not stored
    */
-  async finish(end: ProgramEnd, withinMs: number): Promise<ProgramEnd> {
+  async finish(end: EndedProgram, withinMs: number): Promise<EndedProgram> {
     let sync: CheckpointSync | null;
     try {
       sync = await this.opened;

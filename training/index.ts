@@ -42,7 +42,7 @@ export type { LocalCopyOptions } from './data/local-copy/local-blocks.ts';
 export type { DataFile, Files } from './data/reading/file-set.ts';
 export { Dataset } from './data/sources/dataset.ts';
 export type { DatasetReader, ReadOptions } from './data/sources/dataset-reader.ts';
-export { type FeedOptions, fromFeed } from './data/sources/feed-source.ts';
+export { type FeedSourceOptions, fromFeed } from './data/sources/feed-source.ts';
 export type { ImageElement, ImageOptions } from './data/sources/image-files.ts';
 export {
   avro,

@@ -2,7 +2,7 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { withTimeout } from '../platform/async/deadline.ts';
 import { TonyError } from '../platform/errors.ts';
-import type { JobView, LogFile } from './job-view.ts';
+import type { JobView, LogName } from './job-view.ts';
 import { HttpError } from './server/answer.ts';
 
 /** An API response: JSON, or `{"error": message}`. */
@@ -24,7 +24,7 @@ const MAX_SHARED = 64;
 const DEADLINE_MS = 30_000;
 const DEFAULT_TAIL = 64 << 10;
 const MAX_TAIL = 1 << 20;
-const LOG_FILES: readonly LogFile[] = ['stdout', 'stderr', 'tony.log'];
+const LOG_FILES: readonly LogName[] = ['stdout', 'stderr', 'tony.log'];
 const TASK = /^(?:master|container_\w{1,100}|[A-Za-z][\w-]{0,99}:\d{1,6})$/;
 
 const RESOURCES: Readonly<Record<string, Resource>> = {
@@ -35,7 +35,7 @@ const RESOURCES: Readonly<Record<string, Resource>> = {
   scalars: (view) => view.scalars(),
   log: async (view, query) => {
     const task = query.get('task') ?? '';
-    const file = (query.get('file') ?? 'stderr') as LogFile;
+    const file = (query.get('file') ?? 'stderr') as LogName;
     if (!TASK.test(task)) {
       throw new HttpError(400, '`task` must be a task, such as `worker:0`, or `master`.');
     }

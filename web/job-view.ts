@@ -19,10 +19,10 @@ export interface JobView {
    * `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`. `task` is one of the job's tasks, a container ID, or `master` for the
    * ApplicationMaster. Resolves to null if the log does not exist.
    */
-  log(task: string, file: LogFile, tail: number): Promise<LogTail | null>;
+  log(task: string, file: LogName, tail: number): Promise<LogTail | null>;
 }
 
-export type LogFile = 'stdout' | 'stderr' | 'tony.log';
+export type LogName = 'stdout' | 'stderr' | 'tony.log';
 
 export interface EventPage {
   readonly entries: readonly HistoryEntry[];

@@ -16,7 +16,7 @@ import { demandOfTags, roleTags } from '../../conf/role-tags.ts';
 import { holdsTasks, runningJob } from '../../conf/running-job.ts';
 import { amountsOf } from '../../hadoop/yarn/resource-amounts.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
-import type { JobLimits } from '../job/state/events.ts';
+import type { RunningJobLimits } from '../job/state/events.ts';
 import type { Snapshot } from '../job/state/snapshot-format.ts';
 
 export type AdmissionDecision =
@@ -49,7 +49,7 @@ function ownerOf({ user, ...view }: ClusterView): Owner {
  * Returns the limits for a running job. If the admin lowers a limit below the job's usage, the job keeps its containers but cannot request
  * more.
  */
-export function limitsFor(frozen: FrozenJob, view: ClusterView): JobLimits {
+export function limitsFor(frozen: FrozenJob, view: ClusterView): RunningJobLimits {
   const { quotas } = view.site;
   const owner = ownerOf(view);
   return {

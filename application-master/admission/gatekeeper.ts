@@ -16,7 +16,7 @@ import type { Logger } from '../../platform/log.ts';
 import { siteOfCluster } from '../../storage/cluster-site.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { JobLimits } from '../job/state/events.ts';
+import type { RunningJobLimits } from '../job/state/events.ts';
 import { type AdmissionDecision, type ClusterView, type checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
 
 /** Values that the NodeManager sets in the container's environment. They are trusted, because users cannot change them. */
@@ -131,7 +131,7 @@ export class Gatekeeper {
   async watch(
     queue: string,
     admitted: boolean,
-    { onLimits, onRefused }: { onLimits: (limits: JobLimits) => void; onRefused: (reason: string) => void },
+    { onLimits, onRefused }: { onLimits: (limits: RunningJobLimits) => void; onRefused: (reason: string) => void },
   ): Promise<void> {
     const { frozen, log } = this.#options;
     let admittedIn = admitted ? this.#admittedIn : null;

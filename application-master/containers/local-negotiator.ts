@@ -16,7 +16,7 @@ import { Secret } from '../../platform/secret.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { askedResources } from '../job/pending-reasons.ts';
 import type { Container } from '../job/state/events.ts';
-import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
+import type { LaunchSpecification, Negotiator, NegotiatorListener, RegistrationResult } from './negotiator.ts';
 
 /** Delay in ms between SIGTERM and SIGKILL. Same as the default value of yarn.nodemanager.sleep-delay-before-sigkill.ms. */
 const KILL_AFTER_MS = 250;
@@ -87,7 +87,7 @@ export class LocalNegotiator implements Negotiator {
     this.#directory = frozen.cluster.directory;
   }
 
-  async register(): Promise<Registration> {
+  async register(): Promise<RegistrationResult> {
     const records = await this.#records();
     const survivors = records.filter((record) => startTimeOf(record.pid) === record.startTime);
     for (const record of survivors) {

@@ -2,6 +2,7 @@ import type { Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status/status.ts';
 import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
 import type { Container } from '../job/state/events.ts';
+import type { Registration } from '../job/state/job-state.ts';
 
 /**
  * Provides containers, either from YARN or on the local machine. Each method only starts an operation. The listener receives each
@@ -9,7 +10,7 @@ import type { Container } from '../job/state/events.ts';
  */
 export interface Negotiator {
   /** Registers this attempt and returns the cluster's capabilities. Throws a TonyError if registration cannot succeed. */
-  register(endpoint: { host: string; rpcPort: number; trackingUrl: string }): Promise<Registration>;
+  register(endpoint: { host: string; rpcPort: number; trackingUrl: string }): Promise<RegistrationResult>;
   /** Sets the number of containers that a role still needs. Replaces the role's previous request. */
   ask(role: Role, count: number, excludedNodes: readonly string[]): void;
   release(containerId: string): void;
@@ -20,12 +21,8 @@ export interface Negotiator {
   close(): Promise<void>;
 }
 
-export interface Registration {
-  /** The maximum resources that the cluster allocates to a container, keyed by resource name, such as `memory-mb` or `yarn.io/gpu`. */
-  readonly maximum: Readonly<Record<string, number>>;
-  readonly resourceTypes: readonly string[];
+export interface RegistrationResult extends Registration {
   readonly survivors: readonly Container[];
-  readonly queue: string;
 }
 
 export interface LaunchSpecification {

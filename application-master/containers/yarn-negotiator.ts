@@ -3,7 +3,8 @@ import type { JobResult } from '../../conf/status/status.ts';
 import { dockerEnvironment } from '../../conf/values/docker.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { type Credentials, credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/rpc/credentials.ts';
-import { type AllocatedContainer, ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
+import type { AllocatedContainer } from '../../hadoop/rpc/records.ts';
+import { ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
 import { aclText } from '../../hadoop/yarn/application-submission.ts';
 import { containerEnd, describeExit } from '../../hadoop/yarn/container-exit.ts';
 import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
@@ -14,7 +15,7 @@ import type { Logger } from '../../platform/log.ts';
 import { Secret } from '../../platform/secret.ts';
 import { askedResources } from '../job/pending-reasons.ts';
 import type { Container } from '../job/state/events.ts';
-import type { LaunchSpecification, Negotiator, NegotiatorListener, Registration } from './negotiator.ts';
+import type { LaunchSpecification, Negotiator, NegotiatorListener, RegistrationResult } from './negotiator.ts';
 
 /**
  * Heartbeat interval in ms while containers are requested. Heartbeat responses deliver the containers, so a short interval starts tasks
@@ -71,7 +72,7 @@ export class YarnNegotiator implements Negotiator {
     this.#nodes = new NodeManagerClient({ tokens: this.#scheduler.nodeTokens, minimumQop, log: options.log });
   }
 
-  async register(endpoint: { host: string; rpcPort: number; trackingUrl: string }): Promise<Registration> {
+  async register(endpoint: { host: string; rpcPort: number; trackingUrl: string }): Promise<RegistrationResult> {
     const registration = await this.#scheduler.register(endpoint);
     this.#beating = this.#beat();
     return {

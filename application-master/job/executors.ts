@@ -5,8 +5,8 @@ import { startMember } from './gang.ts';
 import { failTask } from './recovery.ts';
 import { asGeneration, type Generation, next } from './state/counters.ts';
 import { oneLine, programEnd } from './state/diagnostics.ts';
-import type { ExecutorEvent, ProgramExit, Progress } from './state/events.ts';
-import { currentGeneration, type Executor, isOver, jobOf, LIMITS, nameOf, type Task, type TaskNotice } from './state/job-state.ts';
+import type { EventFromExecutor, ProgramExit, Progress } from './state/events.ts';
+import { currentGeneration, isOver, jobOf, LIMITS, nameOf, type Task, type TaskExecutor, type TaskNotice } from './state/job-state.ts';
 import { inGang, isIndependentlyReplaceable, isMember } from './state/membership.ts';
 import { graceMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
@@ -17,9 +17,9 @@ import type { Transition } from './state/transition.ts';
 /** A program counts as busy if it uses at least this fraction of a CPU core or GPU. */
 const BUSY_SHARE = 0.05;
 
-type Said<Type extends ExecutorEvent['type']> = Extract<ExecutorEvent, { type: Type }>;
+type Said<Type extends EventFromExecutor['type']> = Extract<EventFromExecutor, { type: Type }>;
 
-export function heardFromExecutor(transition: Transition, event: ExecutorEvent): void {
+export function heardFromExecutor(transition: Transition, event: EventFromExecutor): void {
   switch (event.type) {
     case 'hello':
       hello(transition, event);
@@ -65,7 +65,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
     return;
   }
   const before = task.executor;
-  const executor: Executor = {
+  const executor: TaskExecutor = {
     stoppedSince: null,
     awaiting: null,
     program: null,
@@ -102,7 +102,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
 }
 
 /** Handles a Hello from a task that is not a member of the running generation, and prepares the task for the next generation. */
-function prepareForNext(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
+function prepareForNext(transition: Transition, slot: number, event: Said<'hello'>, before: TaskExecutor | null): void {
   const generation = next(transition.state.generation);
   const unused = event.generation === 0 && (before?.ranIn ?? 0) === 0;
   if (event.phase === 'idle' && event.port > 0 && (unused || event.generation === generation)) {
@@ -119,7 +119,7 @@ function prepareForNext(transition: Transition, slot: number, event: Said<'hello
   transition.act({ type: 'prepare', containerId: event.containerId, generation });
 }
 
-function helloStarted(transition: Transition, slot: number, event: Said<'hello'>, before: Executor | null): void {
+function helloStarted(transition: Transition, slot: number, event: Said<'hello'>, before: TaskExecutor | null): void {
   const { generation } = transition.state;
   const program = before?.program ?? null;
   if (event.phase !== 'idle' && event.generation === generation) {

@@ -17,7 +17,7 @@ import { oneLine } from './state/diagnostics.ts';
 import type { Action, Event } from './state/events.ts';
 import type { JobState, Task } from './state/job-state.ts';
 import { inGang } from './state/membership.ts';
-import { type Place, places } from './state/ranks.ts';
+import { places, type TaskPlace } from './state/ranks.ts';
 import { snapshotOf } from './state/snapshot.ts';
 import type { Snapshot } from './state/snapshot-format.ts';
 import { isTensorBoardRole } from './state/tensorboard-task.ts';
@@ -32,7 +32,7 @@ import { isStall, watch } from './watch.ts';
 export { statusOf } from './job-status.ts';
 export type { JobState } from './state/job-state.ts';
 
-export interface Step {
+export interface JobStep {
   readonly state: JobState;
   readonly actions: readonly Action[];
 }
@@ -78,7 +78,7 @@ export function assignmentOf(state: JobState, containerId: string): { role: stri
   return task === undefined ? null : { role: task.role.name, index: task.index };
 }
 
-export function step(state: JobState, event: Event): Step {
+export function step(state: JobState, event: Event): JobStep {
   const transition = new Transition(state, event.now);
   if (isStall(transition, state.now)) {
     transition.patch({ heardFloor: transition.now });
@@ -301,7 +301,7 @@ function recordEnd(transition: Transition, { containerId, end, exitStatus }: Ext
   }
 }
 
-function freshTask(job: Job, place: Place, slot: number, now: number): Task {
+function freshTask(job: Job, place: TaskPlace, slot: number, now: number): Task {
   return {
     ...place,
     slot,

@@ -3,12 +3,12 @@ import type { HistoryEntry, JobStatus, MasterStatus } from '../../conf/status/st
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import type { EventPage, JobView, LogFile, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
+import type { EventPage, JobView, LogName, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
 import type { ScalarReader } from '../../web/scalars/scalar-reader.ts';
 import { EventLog } from '../records/event-log.ts';
 import type { JobFiles } from '../records/job-files.ts';
-import type { LogOwner, TaskLogs } from '../records/task-logs.ts';
+import type { LoggedContainer, TaskLogs } from '../records/task-logs.ts';
 import { sampleOf, UsageHistory } from '../records/usage-history.ts';
 
 const SAMPLE_MS = 5_000;
@@ -74,7 +74,7 @@ export class LiveJobView implements JobView {
     return this.#options.scalars.charts();
   }
 
-  async log(task: string, file: LogFile, tail: number): Promise<LogTail | null> {
+  async log(task: string, file: LogName, tail: number): Promise<LogTail | null> {
     const { logs } = this.#options;
     if (task === 'master') {
       return logs.own(file, tail);
@@ -137,7 +137,7 @@ export class LiveJobView implements JobView {
    * Finds the container whose log is requested. `task` is a container ID, or a name such as `worker:0`, which stands for the task's newest
    * container.
    */
-  async #ownerOf(task: string): Promise<LogOwner | null> {
+  async #ownerOf(task: string): Promise<LoggedContainer | null> {
     const present = this.#statusNow().tasks.find(({ role, index, containerId }) => `${role}:${index}` === task || containerId === task);
     if (present?.containerId) {
       return { containerId: present.containerId, nodeHttp: present.nodeHttp || this.#webOf(present.node) };

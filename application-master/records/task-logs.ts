@@ -5,14 +5,14 @@ import type { HadoopConfiguration } from '../../hadoop/configuration/configurati
 import { ContainerLogs } from '../../hadoop/logs/container-logs.ts';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
-import type { LogFile, LogTail } from '../../web/job-view.ts';
+import type { LogName, LogTail } from '../../web/job-view.ts';
 
 const MAXIMUM_TAIL_BYTES = 1024 * 1024;
 const DEADLINE_MS = 10_000;
 /** Maximum number of concurrent reads. Each read can use up to `MAXIMUM_TAIL_BYTES` bytes of memory. */
 const MAXIMUM_READS = 8;
 
-export interface LogOwner {
+export interface LoggedContainer {
   readonly containerId: string;
   /** Web address of the container's NodeManager as `host:port`, or null if unknown. */
   readonly nodeHttp: string | null;
@@ -33,7 +33,7 @@ export class TaskLogs {
   }
 
   /** Reads one of the ApplicationMaster's log files. Returns null if the file does not exist. */
-  async own(file: LogFile, tail: number): Promise<LogTail | null> {
+  async own(file: LogName, tail: number): Promise<LogTail | null> {
     for (const folder of this.#ownFolders) {
       const found = await tailOf(path.join(folder, file), bounded(tail));
       if (found !== null) {
@@ -47,7 +47,7 @@ export class TaskLogs {
    * Reads a container's log file. Returns null if the file does not exist.
    * @throws TonyError LOGS_UNAVAILABLE, and the errors that hadoop/logs/container-logs.ts throws
    */
-  async read(owner: LogOwner, file: LogFile, tail: number): Promise<LogTail | null> {
+  async read(owner: LoggedContainer, file: LogName, tail: number): Promise<LogTail | null> {
     const { cluster } = this.#frozen;
     if (cluster.kind === 'local') {
       return tailOf(path.join(cluster.directory, owner.containerId, 'logs', file), bounded(tail));

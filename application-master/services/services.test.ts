@@ -11,7 +11,7 @@ import type { Entry } from '../../storage/storage.ts';
 import { createRandom } from '../../training/process/random.ts';
 import { SPLITS_JOIN, SPLITS_NEXT } from '../../training/process/service-names.ts';
 import { DurableNotes, type DurableNotesOptions } from './durable-notes.ts';
-import { Services } from './services.ts';
+import { JobServices } from './services.ts';
 
 const log = pino({ level: 'silent' });
 let folder = '';
@@ -68,7 +68,7 @@ class MemoryStorage {
 class Masters {
   attempt = 0;
   readonly alive = new Set<string>();
-  services: Services;
+  services: JobServices;
   readonly #storage: DurableNotesOptions['storage'];
 
   constructor(storage: DurableNotesOptions['storage'] = new FileStorage()) {
@@ -77,9 +77,9 @@ class Masters {
   }
 
   /** The previous attempt continues, as if it had lost its network connection. */
-  replace(): Services {
+  replace(): JobServices {
     const attempt = ++this.attempt;
-    this.services = new Services({
+    this.services = new JobServices({
       notes: (content) =>
         new DurableNotes({
           storage: this.#storage,
@@ -99,7 +99,7 @@ class Masters {
   }
 }
 
-async function ask(services: Services, service: string, asked: object, containerId = 'c0', generation = 1): Promise<unknown> {
+async function ask(services: JobServices, service: string, asked: object, containerId = 'c0', generation = 1): Promise<unknown> {
   const call = { containerId, role: 'worker', ranked: true, generation, service, body: Buffer.from(JSON.stringify(asked)) };
   const given = await services.serve({ ...call, signal: new AbortController().signal });
   if (given === null) {
@@ -154,7 +154,7 @@ describe('services', () => {
             if (random() < 0.1 && masters.attempt < 6) {
               opened.push(masters.replace());
             }
-            const to = random() < 0.2 ? (opened[Math.floor(random() * opened.length)] as Services) : masters.services;
+            const to = random() < 0.2 ? (opened[Math.floor(random() * opened.length)] as JobServices) : masters.services;
             const question = joined ? { ...place, at: own.length } : { ...place, log: own, restored: false };
             const answer = await ask(to, joined ? SPLITS_NEXT : SPLITS_JOIN, question);
             trail.push(`${opened.indexOf(to)} of ${opened.length}: ${JSON.stringify(answer)}`);

@@ -49,7 +49,7 @@ interface Answered {
 }
 
 /** The ApplicationMaster's services for the job's programs: splits, feeds, and the rendezvous for Horovod processes. */
-export class Services {
+export class JobServices {
   readonly #options: ServicesOptions;
   readonly #notes: DurableNotes;
   #dispatcher = new Dispatcher();

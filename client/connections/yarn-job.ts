@@ -12,7 +12,7 @@ import type { HadoopCluster } from '../cluster/cluster.ts';
 import { MASTER_ANSWER_MS, MasterSilence } from '../cluster/master-silence.ts';
 import { resultOf, unknownQueue, waitingReason } from '../cluster/yarn-diagnostics.ts';
 import { jobOutput } from '../job/freeze-job.ts';
-import { orderContainers, type TaskContainer } from '../job/task-containers.ts';
+import { type LocatedContainer, orderContainers } from '../job/task-containers.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
 import { ClusterHistory, inferredMasters } from '../records/cluster-history.ts';
 import { findPlace } from '../records/find-place.ts';
@@ -184,7 +184,7 @@ export class YarnJob implements JobConnection {
     });
   }
 
-  async #masters(history: readonly HistoryEntry[]): Promise<TaskContainer[]> {
+  async #masters(history: readonly HistoryEntry[]): Promise<LocatedContainer[]> {
     const found = this.#forgotten
       ? inferredMasters(history).map((containerId) => ({ containerId, nodeHttp: null }))
       : await this.#resourceManager.attempts(this.applicationId);

@@ -7,7 +7,7 @@ import { nameNodesOf } from '../../hadoop/configuration/file-systems/name-nodes.
 import type { ServerTrust } from '../../hadoop/tls/server-trust.ts';
 import { tlsFailure } from '../../hadoop/tls/tls-failure.ts';
 import type { TonyError } from '../../platform/errors.ts';
-import { doubtful, good, type Verdict } from './diagnosis.ts';
+import { type CheckResult, doubtful, good } from './diagnosis.ts';
 
 const TIMEOUT_MS = 5_000;
 /** The check warns about certificates that expire within this time (ms). */
@@ -19,7 +19,7 @@ type Certificate = { readonly expiresAt: number } | { readonly failure: TonyErro
  * Checks every ResourceManager's and NameNode's certificate. Other commands do not notice an invalid certificate as long as another server
  * works, but they fail after a failover.
  */
-export async function certificatesVerdict(configuration: HadoopConfiguration, now = Date.now()): Promise<Verdict> {
+export async function certificatesVerdict(configuration: HadoopConfiguration, now = Date.now()): Promise<CheckResult> {
   if (offersBoth(configuration)) {
     return doubtful(
       "HDFS offers HTTP and HTTPS, but this client trusts none of the cluster's certificate authorities, so it uses HTTP: data and tokens cross the network in clear text",

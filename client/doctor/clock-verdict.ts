@@ -3,7 +3,7 @@ import { trustOf } from '../../hadoop/configuration/authorities.ts';
 import { type HttpAnswer, HttpClient } from '../../hadoop/http/http-client.ts';
 import { type Login, sendAs } from '../../hadoop/security/login.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
-import { doubtful, good, type Verdict } from './diagnosis.ts';
+import { type CheckResult, doubtful, good } from './diagnosis.ts';
 
 /**
  * Clock skew (ms) above which the check fails. Larger skews make timestamps in logs misleading. Jobs run even with larger skews, because
@@ -13,7 +13,7 @@ const SKEW_MS = 5_000;
 const CLOCK_TIMEOUT_MS = 5_000;
 const CLOCK_BYTES = 64 * 1024;
 
-export async function clockVerdict({ configuration, login }: HadoopCluster): Promise<Verdict> {
+export async function clockVerdict({ configuration, login }: HadoopCluster): Promise<CheckResult> {
   const http = new HttpClient({ trust: trustOf(configuration) });
   const skews = await Promise.all(configuration.resourceManagers.map((address) => skewOf(address, login, http)));
   http.close();

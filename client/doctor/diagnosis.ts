@@ -12,17 +12,17 @@ export interface Finding {
   readonly remedy: string;
 }
 
-export type Verdict = Omit<Finding, 'name'>;
+export type CheckResult = Omit<Finding, 'name'>;
 
-export const good = (text: string): Verdict => ({ state: 'good', text, remedy: '' });
-export const doubtful = (text: string, remedy: string): Verdict => ({ state: 'doubtful', text, remedy });
-export const bad = (text: string, remedy: string): Verdict => ({ state: 'bad', text, remedy });
+export const good = (text: string): CheckResult => ({ state: 'good', text, remedy: '' });
+export const doubtful = (text: string, remedy: string): CheckResult => ({ state: 'doubtful', text, remedy });
+export const bad = (text: string, remedy: string): CheckResult => ({ state: 'bad', text, remedy });
 
 export interface Check {
   readonly name: string;
   /** Names of other checks on which this check depends. If one of them has a bad finding, this check is skipped. */
   readonly needs: readonly string[];
-  readonly look: () => Promise<Verdict>;
+  readonly look: () => Promise<CheckResult>;
 }
 
 /** Runs the checks one after the other, and yields each finding immediately. A check that throws an error yields a bad finding. */
@@ -36,7 +36,7 @@ export async function* diagnose(checks: readonly Check[]): AsyncGenerator<Findin
       continue;
     }
     const verdict = await look().catch(
-      (error: unknown): Verdict => ({ state: 'bad', text: messageOf(error), remedy: error instanceof TonyError ? error.hint : '' }),
+      (error: unknown): CheckResult => ({ state: 'bad', text: messageOf(error), remedy: error instanceof TonyError ? error.hint : '' }),
     );
     if (verdict.state === 'bad') {
       failed.add(name);

@@ -21,7 +21,7 @@ import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging } from '../staging/staging.ts';
 import { certificatesVerdict } from './certificates-verdict.ts';
 import { clockVerdict } from './clock-verdict.ts';
-import { bad, type Check, diagnose, doubtful, type Finding, good, type Verdict } from './diagnosis.ts';
+import { bad, type Check, type CheckResult, diagnose, doubtful, type Finding, good } from './diagnosis.ts';
 import { hdfsAccessOf } from './hdfs-access.ts';
 import { homeVerdict } from './home-verdict.ts';
 import { homesVerdict } from './homes-verdict.ts';
@@ -74,7 +74,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     }
     return opened;
   };
-  const open = async (): Promise<Verdict> => {
+  const open = async (): Promise<CheckResult> => {
     const cluster = await openCluster(options);
     opened = { cluster, resourceManager: ResourceManager.of(cluster.configuration, cluster.user) };
     const from = options.resourceManager ?? environment.HADOOP_CONF_DIR ?? environment.HADOOP_HOME ?? '';
@@ -111,24 +111,24 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
   return { checks, close };
 }
 
-function proxies(environment: NodeJS.ProcessEnv): Verdict {
+function proxies(environment: NodeJS.ProcessEnv): CheckResult {
   const set = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'].filter((name) => environment[name]);
   return good(set.length === 0 ? 'none in the environment' : `not used for connections to the cluster: ${set.join(', ')}`);
 }
 
-async function version(resourceManager: ResourceManager): Promise<Verdict> {
+async function version(resourceManager: ResourceManager): Promise<CheckResult> {
   const { hadoopVersion, state, haState } = await resourceManager.clusterInfo();
   return good(`Hadoop ${hadoopVersion}, ${state}, ${haState}`);
 }
 
-async function nameNode({ configuration, storage }: HadoopCluster): Promise<Verdict> {
+async function nameNode({ configuration, storage }: HadoopCluster): Promise<CheckResult> {
   const root = await storage.stat(joinUri(configuration.defaultFs, '/'));
   return root === null
     ? bad('has no root folder', 'Format the file system.')
     : good(`${configuration.defaultFs} answers: ${hdfsAccessOf(configuration)}`);
 }
 
-async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<Verdict> {
+async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<CheckResult> {
   const groups = await groupsOfUser(configuration, user, user).catch((error: unknown) => {
     if (error instanceof TonyError && (error.code === 'HDFS_UNREACHABLE' || error.code === 'RPC_UNREACHABLE')) {
       return error;
@@ -149,7 +149,7 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   return homeVerdict(text, user, home, await storage.stat(home));
 }
 
-function siteFile({ from, tls, storage, kerberos }: SiteConfig): Verdict {
+function siteFile({ from, tls, storage, kerberos }: SiteConfig): CheckResult {
   const text = from ?? 'no site file: the defaults apply';
   const keys = { 'tls.ca': tls.ca, 'storage.gateway': storage.gateway, kerberos };
   const local = Object.entries(keys)
@@ -160,7 +160,7 @@ function siteFile({ from, tls, storage, kerberos }: SiteConfig): Verdict {
     : good(text);
 }
 
-async function submission(resourceManager: ResourceManager): Promise<Verdict> {
+async function submission(resourceManager: ResourceManager): Promise<CheckResult> {
   const { applicationId, maximum } = await resourceManager.newApplication();
   const text = `allowed (${applicationId}); the largest container has ${describeResources(maximum)}`;
   return (maximum['memory-mb'] ?? 0) < LEAST_CONTAINER_MB
@@ -168,7 +168,7 @@ async function submission(resourceManager: ResourceManager): Promise<Verdict> {
     : good(text);
 }
 
-async function queue(resourceManager: ResourceManager, wanted: string): Promise<Verdict> {
+async function queue(resourceManager: ResourceManager, wanted: string): Promise<CheckResult> {
   const queues = await resourceManager.queues();
   const found = queues.find(({ name, path }) => name === wanted || path === wanted || path === `root.${wanted}`);
   if (found === undefined) {
@@ -179,7 +179,7 @@ async function queue(resourceManager: ResourceManager, wanted: string): Promise<
   return found.state === 'RUNNING' ? good(text) : bad(text, 'Choose another queue, or ask the cluster admin to start it.');
 }
 
-async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
+async function nodes(resourceManager: ResourceManager): Promise<CheckResult> {
   const all = await resourceManager.nodes();
   const usable = all.filter(({ state }) => state === 'RUNNING');
   const largest = [...usable].sort((a, b) => (b.total['memory-mb'] ?? 0) - (a.total['memory-mb'] ?? 0))[0];
@@ -196,11 +196,11 @@ async function nodes(resourceManager: ResourceManager): Promise<Verdict> {
   return unhealthy > 0 ? doubtful(text, '`yarn node -list -all` shows why nodes are unhealthy.') : good(text);
 }
 
-async function homes({ storage, configuration, site }: HadoopCluster): Promise<Verdict> {
+async function homes({ storage, configuration, site }: HadoopCluster): Promise<CheckResult> {
   return homesVerdict(storage, homesOf(configuration), Object.keys((await site()).quotas.users));
 }
 
-async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
+async function quotas({ cluster, resourceManager }: Opened): Promise<CheckResult> {
   const site = await cluster.site();
   const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
   if (unknown.length === 0) {
@@ -215,7 +215,7 @@ async function quotas({ cluster, resourceManager }: Opened): Promise<Verdict> {
 /**
  * Checks whether the user may submit to the queue. Uses Hadoop RPC, because the REST API does not report the queues that a user may use.
  */
-async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<Verdict> {
+async function queueAccess({ configuration, user }: HadoopCluster, wanted: string): Promise<CheckResult> {
   let allowed: readonly string[];
   try {
     allowed = await queuesForSubmission(configuration, user);
@@ -244,9 +244,9 @@ type Settings = ReadonlyMap<string, string>;
 async function judgeSettings(
   { login, configuration }: HadoopCluster,
   addresses: readonly string[],
-  judge: (settings: Settings, address: string) => Verdict,
+  judge: (settings: Settings, address: string) => CheckResult,
   { what, remedy }: { readonly what: string; readonly remedy: string },
-): Promise<Verdict> {
+): Promise<CheckResult> {
   let failure = 'none has a web server';
   for (const address of addresses) {
     try {
@@ -259,7 +259,7 @@ async function judgeSettings(
   return doubtful(`${what} (${failure})`, remedy);
 }
 
-async function clusterSettings(cluster: HadoopCluster): Promise<Verdict> {
+async function clusterSettings(cluster: HadoopCluster): Promise<CheckResult> {
   return judgeSettings(cluster, cluster.configuration.resourceManagers, settingsVerdict, {
     what: 'the ResourceManager does not show its settings',
     remedy: "Open the ResourceManager's page /conf in a browser, or ask the cluster admin.",
@@ -267,7 +267,7 @@ async function clusterSettings(cluster: HadoopCluster): Promise<Verdict> {
 }
 
 /** Checks one node's localisation cache and memory settings. */
-async function nodeSettings({ cluster, resourceManager }: Opened): Promise<Verdict> {
+async function nodeSettings({ cluster, resourceManager }: Opened): Promise<CheckResult> {
   const scheme = cluster.configuration.get('yarn.http.policy') === 'HTTPS_ONLY' ? 'https' : 'http';
   const addresses = (await resourceManager.nodes()).flatMap(({ state, nodeHttp }) =>
     state === 'RUNNING' && nodeHttp ? [`${scheme}://${nodeHttp}`] : [],
@@ -279,14 +279,14 @@ async function nodeSettings({ cluster, resourceManager }: Opened): Promise<Verdi
 }
 
 /** Checks the ResourceManager's own settings, because the local configuration may contain only client settings. */
-async function masterFailover(cluster: HadoopCluster): Promise<Verdict> {
+async function masterFailover(cluster: HadoopCluster): Promise<CheckResult> {
   return judgeSettings(cluster, cluster.configuration.resourceManagers, masterLoss, {
     what: 'the ResourceManager does not report its intervals',
     remedy: "To check them, give this user access to the ResourceManager's page /conf. Only this check needs the access.",
   });
 }
 
-function nodeVerdict(settings: Settings, address: string): Verdict {
+function nodeVerdict(settings: Settings, address: string): CheckResult {
   const cacheMb = Number(settings.get('yarn.nodemanager.localizer.cache.target-size-mb') ?? 0);
   const checksVirtual = settings.get('yarn.nodemanager.vmem-check-enabled') === 'true';
   const text = `${address.replace(/^https?:\/\//, '')} keeps ${formatMemory(cacheMb)} of unpacked archives and ${checksVirtual ? 'checks' : 'does not check'} virtual memory`;
@@ -306,7 +306,7 @@ function nodeVerdict(settings: Settings, address: string): Verdict {
 
 const FREE_SPACE = 'Free up space (tony-ts cache prune, tony-ts history prune), or request more';
 
-async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<Verdict> {
+async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<CheckResult> {
   const location = locationOf(home);
   const target = location === null ? null : placeOf(configuration, location).target;
   if (target === null) {
@@ -339,7 +339,7 @@ async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<
   }
 }
 
-async function localDisk(environment: NodeJS.ProcessEnv): Promise<Verdict> {
+async function localDisk(environment: NodeJS.ProcessEnv): Promise<CheckResult> {
   const folder = cacheFolder(environment);
   const runtime = await findRuntime().catch((error: unknown) => {
     if (error instanceof TonyError && error.code === 'FOLDER_UNSAFE') {
@@ -358,7 +358,7 @@ async function localDisk(environment: NodeJS.ProcessEnv): Promise<Verdict> {
     : good(`${text}: the first submission builds it`);
 }
 
-async function staging({ storage, root, user }: HadoopCluster): Promise<Verdict> {
+async function staging({ storage, root, user }: HadoopCluster): Promise<CheckResult> {
   await openStaging({ storage, root, onEvent: () => {} }, user);
   const file = joinUri(root, `doctor-${randomUUID()}`);
   const bytes = Buffer.alloc(64 * 1024, 1);

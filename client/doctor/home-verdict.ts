@@ -1,6 +1,6 @@
 import { shellWord } from '../../platform/text/shell-word.ts';
 import type { Entry } from '../../storage/storage.ts';
-import { doubtful, good, type Verdict } from './diagnosis.ts';
+import { type CheckResult, doubtful, good } from './diagnosis.ts';
 
 /** Permission bits that the owner of a folder needs to create files in it. */
 const OWNER_WRITES = 0o300;
@@ -11,7 +11,7 @@ const OWNER_WRITES = 0o300;
  * @param home URI of the home folder
  * @param entry the home folder, or null if it does not exist
  */
-export function homeVerdict(identity: string, user: string, home: string, entry: Entry | null): Verdict {
+export function homeVerdict(identity: string, user: string, home: string, entry: Entry | null): CheckResult {
   const [folder, name] = [shellWord(home), shellWord(user)];
   if (entry === null) {
     return doubtful(

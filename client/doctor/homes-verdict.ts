@@ -3,7 +3,7 @@ import { shellWord } from '../../platform/text/shell-word.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { isUserName } from '../records/history-place.ts';
-import { doubtful, good, type Verdict } from './diagnosis.ts';
+import { type CheckResult, doubtful, good } from './diagnosis.ts';
 
 const AT_ONCE = 16;
 const MOST_USERS = 1_000;
@@ -13,7 +13,7 @@ const MOST_NAMED = 5;
  * Checks whether the users in the site file have home folders on HDFS, where jobs store their files.
  * @param parent URI of the folder that contains the home folders
  */
-export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: string, users: readonly string[]): Promise<Verdict> {
+export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: string, users: readonly string[]): Promise<CheckResult> {
   const named = users.filter((user) => user !== '*' && isUserName(user)).slice(0, MOST_USERS);
   if (named.length === 0) {
     return good('the site file lists no users');

@@ -1,11 +1,11 @@
 import type { HadoopCluster } from '../cluster/cluster.ts';
-import { doubtful, good, type Verdict } from './diagnosis.ts';
+import { type CheckResult, doubtful, good } from './diagnosis.ts';
 
 /** If a login expires within this time (ms), the user should renew it. */
 const SOON_MS = 30 * 60_000;
 
 /** Reports the user name, the type of login, and the time at which the login expires. */
-export async function loginVerdict({ login, user }: HadoopCluster): Promise<Verdict> {
+export async function loginVerdict({ login, user }: HadoopCluster): Promise<CheckResult> {
   const { text, endsAt } = await login.describe();
   if (endsAt === null) {
     return good(`${user}, ${text}`);

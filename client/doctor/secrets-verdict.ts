@@ -1,12 +1,12 @@
 import { isIP } from 'node:net';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { doubtful, good, type Verdict } from './diagnosis.ts';
+import { type CheckResult, doubtful, good } from './diagnosis.ts';
 
 /**
  * Checks whether the job secret is encrypted when it crosses the network. A job's processes use this secret to authenticate each other.
  * Clients send the secret to the ResourceManager over REST, and containers receive the secret over Hadoop RPC.
  */
-export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourceManagers' | 'minimumQop'>): Verdict {
+export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourceManagers' | 'minimumQop'>): CheckResult {
   const addresses = configuration.resourceManagers.map((address) => new URL(address));
   if (addresses.every(({ hostname }) => isLoopback(hostname))) {
     return good('not sent over a network, because the ResourceManager runs on this machine');

@@ -1,7 +1,7 @@
 import { counted } from '../../conf/values/quantities.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import { MASTER_ATTEMPTS } from '../job/master-attempts.ts';
-import { doubtful, good, type Verdict } from './diagnosis.ts';
+import { type CheckResult, doubtful, good } from './diagnosis.ts';
 
 const ATTEMPTS = 'yarn.resourcemanager.am.max-attempts';
 const AGGREGATION = 'yarn.log-aggregation-enable';
@@ -17,7 +17,7 @@ const SHORT_MS = 86_400_000;
  * Checks the ResourceManager's settings for recovery, log aggregation, access lists, and job pages.
  * @param address base URL of the ResourceManager
  */
-export function settingsVerdict(settings: ReadonlyMap<string, string>, address: string): Verdict {
+export function settingsVerdict(settings: ReadonlyMap<string, string>, address: string): CheckResult {
   const pages = pagesVerdict(settings, address);
   const verdicts = [...[attemptsVerdict, logsVerdict, aclVerdict].map((verdict) => verdict(settings)), ...(pages === null ? [] : [pages])];
   const text = verdicts.map((each) => each.text).join('; ');
@@ -25,7 +25,7 @@ export function settingsVerdict(settings: ReadonlyMap<string, string>, address: 
   return remedies.length === 0 ? good(text) : doubtful(text, remedies.join(' '));
 }
 
-function attemptsVerdict(settings: ReadonlyMap<string, string>): Verdict {
+function attemptsVerdict(settings: ReadonlyMap<string, string>): CheckResult {
   const most = Number(settings.get(ATTEMPTS) ?? 2);
   const used = Math.min(MASTER_ATTEMPTS, most);
   const text = `a job gets ${counted(used, 'ApplicationMaster attempt')} (YARN allows at most ${most})`;
@@ -34,7 +34,7 @@ function attemptsVerdict(settings: ReadonlyMap<string, string>): Verdict {
     : doubtful(text, `Set ${ATTEMPTS} to 2 or more: currently, a job fails when its ApplicationMaster's node fails.`);
 }
 
-function logsVerdict(settings: ReadonlyMap<string, string>): Verdict {
+function logsVerdict(settings: ReadonlyMap<string, string>): CheckResult {
   if (settings.get(AGGREGATION) !== 'true') {
     return doubtful(
       'logs are not aggregated on HDFS',
@@ -55,7 +55,7 @@ function logsVerdict(settings: ReadonlyMap<string, string>): Verdict {
     : good(text);
 }
 
-function aclVerdict(settings: ReadonlyMap<string, string>): Verdict {
+function aclVerdict(settings: ReadonlyMap<string, string>): CheckResult {
   if (settings.get(ACLS) !== 'true') {
     return doubtful(
       'access lists are off',
@@ -72,7 +72,7 @@ function aclVerdict(settings: ReadonlyMap<string, string>): Verdict {
 }
 
 /** Returns null if YARN's proxy can show job pages, or a finding otherwise. */
-function pagesVerdict(settings: ReadonlyMap<string, string>, address: string): Verdict | null {
+function pagesVerdict(settings: ReadonlyMap<string, string>, address: string): CheckResult | null {
   const proxy = settings.get(PROXY) ?? '';
   return proxy === '' || settings.get(PAGES_POLICY) !== 'STRICT' || new URL(address).host === proxy
     ? null

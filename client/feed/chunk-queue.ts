@@ -11,7 +11,7 @@ const CHUNK_RECORDS = 256;
 const RECORD_COST = 64;
 
 /** Records to send in one message. Sequence numbers start at 1 and have no gaps. */
-export interface Chunk {
+export interface FeedChunk {
   readonly sequence: number;
   readonly records: readonly Uint8Array[];
   readonly bytes: number;
@@ -22,7 +22,7 @@ export interface Chunk {
  * chunks are not numbered until the caller calls `numberFrom` with the number that the job expects next.
  */
 export class ChunkQueue {
-  readonly #chunks: Chunk[] = [];
+  readonly #chunks: FeedChunk[] = [];
   #chunkBytes = 0;
   #records: Uint8Array[] = [];
   #recordBytes = 0;
@@ -119,7 +119,7 @@ export class ChunkQueue {
    * Yields the chunks, starting with sequence number `from`, that fit into a window of `windowBytes`. Earlier unacknowledged chunks use up
    * part of the window.
    */
-  *within(windowBytes: number, from: number): Generator<Chunk> {
+  *within(windowBytes: number, from: number): Generator<FeedChunk> {
     let bytes = 0;
     for (const chunk of this.#chunks) {
       bytes += chunk.bytes;

@@ -2,7 +2,7 @@ import type { HistoryEntry, JobStatus } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { joinUri } from '../../storage/uri.ts';
-import type { EventPage, JobView, LogFile, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
+import type { EventPage, JobView, LogName, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
 import { ScalarReader } from '../../web/scalars/scalar-reader.ts';
 import { orderContainers } from '../job/task-containers.ts';
@@ -116,7 +116,7 @@ export class StoredJobView implements JobView {
     return inside || (this.#options.anywhere && clean && ownKind) ? summaryDir : null;
   }
 
-  async log(task: string, file: LogFile, tail: number): Promise<LogTail | null> {
+  async log(task: string, file: LogName, tail: number): Promise<LogTail | null> {
     const { store, place } = this.#options;
     const { entries, status } = await this.#load();
     const containerId = await this.#containerOf(task, entries, status);

@@ -1,6 +1,6 @@
 import type { HistoryEntry, JobStatus } from '../../conf/status/status.ts';
 
-export interface TaskContainer {
+export interface LocatedContainer {
   /** Task name, such as `worker:0`. */
   readonly task: string;
   readonly containerId: string;
@@ -14,8 +14,8 @@ export interface TaskContainer {
  * Returns all containers of all tasks, including those that have exited. The tasks are in the same order as in the job, and each task's
  * older containers precede its newer ones.
  */
-export function orderContainers(status: JobStatus | null, history: readonly HistoryEntry[]): TaskContainer[] {
-  const found = new Map<string, TaskContainer>();
+export function orderContainers(status: JobStatus | null, history: readonly HistoryEntry[]): LocatedContainer[] {
+  const found = new Map<string, LocatedContainer>();
   for (const { containerId, role, index, node } of history) {
     if (containerId === undefined || role === undefined || index === undefined) {
       continue;

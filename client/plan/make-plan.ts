@@ -5,7 +5,7 @@ import type { Room } from '../../hadoop/yarn/queue-room.ts';
 import { bringsTensorBoard, withTensorBoard } from '../job/tensorboard-role.ts';
 import type { Part } from '../staging/staging.ts';
 import type { JobPlan, PlannedContainers, PlannedUpload, Span, Verdict } from './job-plan.ts';
-import { type Ask, freeInQueue, MASTER, masterAsk } from './placement.ts';
+import { freeInQueue, MASTER, masterAsk, type PlannedAsk } from './placement.ts';
 import { type ClusterRoom, type Fit, fitOf, roundedUp } from './verdict.ts';
 
 export type PlanParts = readonly Pick<Part<unknown>, 'name' | 'bytes' | 'missing'>[];
@@ -50,11 +50,11 @@ function commonPlan(
 }
 
 /** Returns the container requests for the ApplicationMaster and for all roles, including an added TensorBoard role. */
-function asksOf(job: Job): Ask[] {
+function asksOf(job: Job): PlannedAsk[] {
   const { memoryMb, vcores, nodeLabel } = job.master;
   return [
     masterAsk({ memory: memoryMb, vcores }, nodeLabel),
-    ...withTensorBoard(job).roles.map((role): Ask => {
+    ...withTensorBoard(job).roles.map((role): PlannedAsk => {
       const { memoryMb: memory, vcores: cores, gpus, other } = role.resources;
       const comesAlong = bringsTensorBoard(job) && role.name === TENSORBOARD_ROLE;
       return {
@@ -84,7 +84,7 @@ function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['to
 }
 
 /** Returns the container requests for the ApplicationMaster and for the roles in a stage. */
-function asksIn<T extends Pick<Ask, 'role'>>(asks: readonly T[], stage: readonly string[]): T[] {
+function asksIn<T extends Pick<PlannedAsk, 'role'>>(asks: readonly T[], stage: readonly string[]): T[] {
   return asks.filter(({ role }) => role === MASTER || stage.includes(role));
 }
 
@@ -94,7 +94,7 @@ const WORST_FIRST = ['never', 'refused', 'waits', 'unknown', 'fits'] as const sa
  * Combines the results for all stages. Returns the worst verdict with all its reasons, and, for each role, the smallest number of
  * containers that fit.
  */
-function fitOfStages(stages: readonly (readonly Ask[])[], room: ClusterRoom): Fit {
+function fitOfStages(stages: readonly (readonly PlannedAsk[])[], room: ClusterRoom): Fit {
   const fits = stages.map((asks) => fitOf(asks, room));
   const type = WORST_FIRST.find((each) => fits.some(({ verdict }) => verdict.type === each)) ?? 'unknown';
   const reasons = new Set(fits.flatMap(({ verdict }) => (verdict.type === type && 'reasons' in verdict ? verdict.reasons : [])));
@@ -106,7 +106,7 @@ function fitOfStages(stages: readonly (readonly Ask[])[], room: ClusterRoom): Fi
   return { verdict, fitNow: fits.some((fit) => fit.fitNow === null) ? null : fitNow };
 }
 
-function stageNotes(asks: readonly Ask[], stages: readonly (readonly string[])[]): string[] {
+function stageNotes(asks: readonly PlannedAsk[], stages: readonly (readonly string[])[]): string[] {
   if (stages.length === 1) {
     return [];
   }
@@ -116,7 +116,7 @@ function stageNotes(asks: readonly Ask[], stages: readonly (readonly string[])[]
   ];
 }
 
-function roundingNotes(asks: readonly Ask[], { queue }: ClusterRoom): string[] {
+function roundingNotes(asks: readonly PlannedAsk[], { queue }: ClusterRoom): string[] {
   const rounded = asks.flatMap(({ role, resources }) => {
     const given = roundedUp(resources, queue).memory ?? 0;
     return given === resources.memory ? [] : [`${role} gets ${formatMemory(given)}`];

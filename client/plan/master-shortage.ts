@@ -4,7 +4,7 @@ import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { awaitedPartition } from '../cluster/yarn-diagnostics.ts';
 import { nodeRoom } from './ask-cluster.ts';
-import { type Ask, masterAsk, type NodeRoom } from './placement.ts';
+import { masterAsk, type NodeRoom, type PlannedAsk } from './placement.ts';
 import { fitOf } from './verdict.ts';
 
 /** Time (ms) that YARN usually takes to start an ApplicationMaster. */
@@ -79,7 +79,7 @@ export class MasterShortages {
  * Returns the request for the ApplicationMaster's container. Returns null if the application is not waiting for resources, or if it is not
  * a tony-ts job.
  */
-export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): Ask | null {
+export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'state' | 'diagnostics' | 'tags'>): PlannedAsk | null {
   const partition = state === 'ACCEPTED' ? awaitedPartition(diagnostics) : null;
   const { memory, vcores } = demandOfTags(tags)?.master ?? {};
   if (partition === null || memory === undefined || vcores === undefined) {
@@ -89,7 +89,7 @@ export function masterAskOf({ state, diagnostics, tags }: Pick<Application, 'sta
 }
 
 export function shortageOf(
-  ask: Ask,
+  ask: PlannedAsk,
   nodes: readonly NodeRoom[],
   queue: QueueRoom | null,
   { user, knowsUser }: { readonly user: string; readonly knowsUser: boolean },

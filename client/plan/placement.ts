@@ -1,7 +1,7 @@
 import type { QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
 import type { PlannedContainers } from './job-plan.ts';
 
-export type Ask = Omit<PlannedContainers, 'fitNow'>;
+export type PlannedAsk = Omit<PlannedContainers, 'fitNow'>;
 
 export interface NodeRoom {
   readonly host: string;
@@ -19,7 +19,7 @@ export type Counted = (resource: string) => boolean;
 /** Name for the ApplicationMaster's container request. Other requests have role names. */
 export const MASTER = 'ApplicationMaster';
 
-export function masterAsk(resources: Room, nodeLabel: string | null): Ask {
+export function masterAsk(resources: Room, nodeLabel: string | null): PlannedAsk {
   return { role: MASTER, instances: { least: 1, most: 1 }, resources, nodeLabel, optional: false, command: null };
 }
 
@@ -36,7 +36,7 @@ interface PlacementOptions {
  * before small ones, and each container on the node with the fewest free resources. YARN may place containers differently.
  */
 export function placed(
-  asks: readonly Ask[],
+  asks: readonly PlannedAsk[],
   nodes: readonly NodeRoom[],
   { defaultLabel, counted, budgets }: PlacementOptions,
 ): ReadonlyMap<string, number> {
@@ -45,7 +45,7 @@ export function placed(
     [...(budgets ?? [])].map(([label, rooms]) => [label, rooms.map((room) => ({ ...room }) as Record<string, number>)]),
   );
   const counts = new Map(asks.map(({ role }) => [role, 0]));
-  const place = ({ role, resources, nodeLabel }: Ask, wanted: number): void => {
+  const place = ({ role, resources, nodeLabel }: PlannedAsk, wanted: number): void => {
     const label = nodeLabel ?? defaultLabel;
     const bounds = budgets === undefined ? [] : limits.get(label);
     // The queue is not allowed to use nodes with this label.
@@ -145,6 +145,6 @@ function byTightness(one: Room, other: Room): number {
   return (one.gpus ?? 0) - (other.gpus ?? 0) || (one.memory ?? 0) - (other.memory ?? 0);
 }
 
-function bySize(a: Ask, b: Ask): number {
+function bySize(a: PlannedAsk, b: PlannedAsk): number {
   return (b.resources.gpus ?? 0) - (a.resources.gpus ?? 0) || (b.resources.memory ?? 0) - (a.resources.memory ?? 0);
 }

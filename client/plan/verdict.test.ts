@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
-import { type Ask, freeInQueue, holds, MASTER, type NodeRoom, placed } from './placement.ts';
+import { freeInQueue, holds, MASTER, type NodeRoom, type PlannedAsk, placed } from './placement.ts';
 import { type ClusterRoom, fitOf } from './verdict.ts';
 
 const GIB = 1024;
 
-function ask(role: string, least: number, resources: Room, changes: Partial<Ask> = {}): Ask {
+function ask(role: string, least: number, resources: Room, changes: Partial<PlannedAsk> = {}): PlannedAsk {
   return { role, instances: { least, most: least }, resources, nodeLabel: null, optional: false, command: '', ...changes };
 }
 
@@ -17,7 +17,7 @@ function node(host: string, free: Room, changes: Partial<NodeRoom> = {}): NodeRo
 const WHOLE = { memory: 16 * GIB, vcores: 16, gpus: 8 };
 const EMPTY = { memory: 0, vcores: 0, gpus: 0 };
 const master = ask(MASTER, 1, { memory: GIB, vcores: 1 });
-const workers = (least: number, gpus: number, changes: Partial<Ask> = {}) =>
+const workers = (least: number, gpus: number, changes: Partial<PlannedAsk> = {}) =>
   ask('worker', least, { memory: GIB, vcores: 1, gpus }, changes);
 
 function queueOf(used: Room, changes: Partial<QueueRoom> = {}): QueueRoom {
@@ -47,7 +47,7 @@ function room(changes: Partial<ClusterRoom> = {}): ClusterRoom {
   };
 }
 
-const reasons = (asks: readonly Ask[], changes: Partial<ClusterRoom>) => {
+const reasons = (asks: readonly PlannedAsk[], changes: Partial<ClusterRoom>) => {
   const { verdict } = fitOf(asks, room(changes));
   return 'reasons' in verdict ? [verdict.type, ...verdict.reasons] : [verdict.type];
 };

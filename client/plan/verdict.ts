@@ -2,7 +2,7 @@ import { describeAmount, describeShortage, type Shortage } from '../../conf/quot
 import type { LabelRoom, QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
 import { sumOf } from '../../platform/sum-of.ts';
 import type { Verdict } from './job-plan.ts';
-import { type Ask, allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, placed, times } from './placement.ts';
+import { allows, asked, budgetsOf, type Counted, holds, isOf, MASTER, type NodeRoom, type PlannedAsk, placed, times } from './placement.ts';
 
 export interface ClusterRoom {
   readonly user: string;
@@ -27,7 +27,7 @@ export interface Fit {
  * Determines whether a job can run now, later or never.
  * @param subject what the reasons call the job
  */
-export function fitOf(wanted: readonly Ask[], room: ClusterRoom, subject = 'the job'): Fit {
+export function fitOf(wanted: readonly PlannedAsk[], room: ClusterRoom, subject = 'the job'): Fit {
   const { nodes, queue, shortages } = room;
   const asks = wanted.map((ask) => ({ ...ask, resources: roundedUp(ask.resources, queue) }));
   const needed = asks.filter(({ optional }) => !optional);
@@ -67,7 +67,7 @@ function countedBy({ queue, largest }: ClusterRoom): Counted {
   return all ? () => true : (resource) => resource === 'memory';
 }
 
-function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoom): string[] {
+function impossibleReasons({ role, resources, nodeLabel }: PlannedAsk, room: ClusterRoom): string[] {
   const { largest, nodes } = room;
   const reasons = asked(resources).flatMap(([resource, amount]) => {
     const most = largest[resource];
@@ -96,7 +96,7 @@ function impossibleReasons({ role, resources, nodeLabel }: Ask, room: ClusterRoo
   return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of these. Request less.`];
 }
 
-function refusals(needed: readonly Ask[], queue: QueueRoom): string[] {
+function refusals(needed: readonly PlannedAsk[], queue: QueueRoom): string[] {
   const { path, state, reaches } = queue;
   const barred = reaches.includes('*') ? [] : labelsOf(needed, queue).filter((label) => label !== '' && !reaches.includes(label));
   return [
@@ -105,7 +105,7 @@ function refusals(needed: readonly Ask[], queue: QueueRoom): string[] {
   ];
 }
 
-function labelsOf(asks: readonly Ask[], { defaultLabel }: QueueRoom): string[] {
+function labelsOf(asks: readonly PlannedAsk[], { defaultLabel }: QueueRoom): string[] {
   return [...new Set(asks.map(({ nodeLabel }) => nodeLabel ?? defaultLabel))];
 }
 
@@ -116,7 +116,7 @@ interface QueueReason {
 }
 
 function queueReasons(
-  needed: readonly Ask[],
+  needed: readonly PlannedAsk[],
   queue: QueueRoom,
   { user, subject, counted }: { readonly user: string; readonly subject: string; readonly counted: Counted },
 ): QueueReason[] {
@@ -184,7 +184,7 @@ function userReason(
 }
 
 /** Returns a reason if the queue's limit for ApplicationMasters is reached. YARN always accepts a queue's first ApplicationMaster. */
-function masterReason({ masters }: LabelRoom, { path, runningApplications }: QueueRoom, { resources }: Ask): string | null {
+function masterReason({ masters }: LabelRoom, { path, runningApplications }: QueueRoom, { resources }: PlannedAsk): string | null {
   if (masters === null || runningApplications === 0) {
     return null;
   }
@@ -197,7 +197,7 @@ function masterReason({ masters }: LabelRoom, { path, runningApplications }: Que
 }
 
 function nodeReasons(
-  needed: readonly Ask[],
+  needed: readonly PlannedAsk[],
   nodes: readonly NodeRoom[],
   options: { readonly defaultLabel: string; readonly counted: Counted },
   queueReasons: readonly QueueReason[],

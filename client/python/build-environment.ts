@@ -5,7 +5,7 @@ import { findPythons, ISOLATION, type Python } from '../../platform/python/inter
 import { type PackagesDescription, readPackages } from '../../platform/python/packages.ts';
 import { hashFile } from '../job/source-archive.ts';
 import { downloadPackages } from '../runtime/download-packages.ts';
-import { type Progress, withElapsedTime } from '../runtime/progress.ts';
+import { type ProgressWriter, withElapsedTime } from '../runtime/progress.ts';
 import type { Target } from '../runtime/target-platform.ts';
 import { runTool, ToolFailure } from '../runtime/tool.ts';
 import { unpackWheels } from '../runtime/unpack-wheels.ts';
@@ -53,7 +53,7 @@ export async function buildEnvironment(
   target: Target,
   key: string,
   folder: string,
-  progress: Progress,
+  progress: ProgressWriter,
 ): Promise<void> {
   const say = withElapsedTime(progress);
   const [tree, wheels] = [path.join(folder, 'tree'), path.join(folder, 'wheels')];
@@ -95,7 +95,7 @@ export async function buildEnvironment(
  * time a program starts. `unchecked-hash` prevents Python from comparing compiled files with their sources by modification time, because
  * archives do not preserve these times.
  */
-async function compile(tree: string, site: string, say: Progress): Promise<void> {
+async function compile(tree: string, site: string, say: ProgressWriter): Promise<void> {
   const packages = await readPackages(tree);
   const pythons = packages === null || typeof packages === 'string' ? [] : await findPythons({ ...packages, machine: null });
   const [python] = typeof pythons === 'string' ? [] : pythons;

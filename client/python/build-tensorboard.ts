@@ -5,7 +5,7 @@ import { findPythons, ISOLATION, type Python } from '../../platform/python/inter
 import { readPackages } from '../../platform/python/packages.ts';
 import { downloadWheels } from '../runtime/downloads.ts';
 import type { Architecture } from '../runtime/pins.ts';
-import { type Progress, withElapsedTime } from '../runtime/progress.ts';
+import { type ProgressWriter, withElapsedTime } from '../runtime/progress.ts';
 import { pruneFolder } from '../runtime/prune.ts';
 import { runExplained } from '../runtime/tool.ts';
 import { unpackWheels } from '../runtime/unpack-wheels.ts';
@@ -35,7 +35,7 @@ const AT_ONCE = 3;
  *
  * @throws TonyError RUNTIME_*
  */
-export async function buildTensorBoard(architecture: Architecture, key: string, folder: string, progress: Progress): Promise<void> {
+export async function buildTensorBoard(architecture: Architecture, key: string, folder: string, progress: ProgressWriter): Promise<void> {
   const say = withElapsedTime(progress);
   const tree = path.join(folder, 'tree');
   const scratch = path.join(folder, 'scratch');
@@ -83,7 +83,7 @@ async function downloadFor(
   all: readonly PinnedWheel[],
   architecture: Architecture,
   scratch: string,
-  say: Progress,
+  say: ProgressWriter,
   signal: AbortSignal,
 ): Promise<DownloadedWheel[]> {
   const wheels = all.filter(({ python }) => python === version);
@@ -106,7 +106,7 @@ async function downloadFor(
 const PROOF = 'import sys, json; sys.path[:0] = json.loads(sys.argv[1]); from tensorboard import default, program; default.get_plugins()';
 
 /** Starts TensorBoard with each supported Python version on this machine. The nodes may have other Python versions. */
-async function prove(tree: string, scratch: string, say: Progress): Promise<void> {
+async function prove(tree: string, scratch: string, say: ProgressWriter): Promise<void> {
   const packages = (await readPackages(tree)) ?? 'the build wrote no packages';
   const pythons = typeof packages === 'string' ? packages : await findPythons(packages);
   if (typeof pythons === 'string') {

@@ -5,7 +5,7 @@ import type { PythonRequirements } from '../../conf/python.ts';
 import { PACKAGES_FILE } from '../../platform/python/packages.ts';
 import { cacheFolder } from '../runtime/cache.ts';
 import { type Built, type BuiltFiles, ensureBuilt, readBuilt, removeBuilt } from '../runtime/ensure-built.ts';
-import type { Progress } from '../runtime/progress.ts';
+import type { ProgressWriter } from '../runtime/progress.ts';
 import type { Target } from '../runtime/target-platform.ts';
 import { buildEnvironment, type EnvironmentDescription } from './build-environment.ts';
 import { type RequirementsFile, readRequirements } from './requirements-files.ts';
@@ -27,7 +27,7 @@ const DESCRIPTION = 'environment.json';
  * @param progress called with progress lines
  * @throws TonyError PYTHON_UNRESOLVED, SOURCE_MISSING, RUNTIME_*
  */
-export async function ensureEnvironment(wanted: PythonRequirements, progress: Progress = () => {}): Promise<Environment> {
+export async function ensureEnvironment(wanted: PythonRequirements, progress: ProgressWriter = () => {}): Promise<Environment> {
   const [requirements, target] = await Promise.all([readRequirements(wanted.file), targetOf(wanted)]);
   const built = environmentOf(requirements, target);
   let isNew = false;

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { PACKAGES_FILE } from '../../platform/python/packages.ts';
 import { cacheFolder } from '../runtime/cache.ts';
 import { type Built, type BuiltFiles, ensureBuilt, readBuilt, refuseForeignShelf } from '../runtime/ensure-built.ts';
-import type { Progress } from '../runtime/progress.ts';
+import type { ProgressWriter } from '../runtime/progress.ts';
 import { architectureOf } from '../runtime/recipe.ts';
 import { buildTensorBoard, type TensorBoardDescription } from './build-tensorboard.ts';
 import { PYTHON_FOLDERS, TENSORBOARD_VERSION, tensorBoardWheels } from './tensorboard-pins.ts';
@@ -26,7 +26,7 @@ export async function findTensorBoard(): Promise<TensorBoardArchive | null> {
  * @param progress called with progress lines during a build
  * @throws TonyError RUNTIME_*
  */
-export async function ensureTensorBoard(progress: Progress = () => {}): Promise<TensorBoardArchive> {
+export async function ensureTensorBoard(progress: ProgressWriter = () => {}): Promise<TensorBoardArchive> {
   return ensureBuilt(built(), progress);
 }
 

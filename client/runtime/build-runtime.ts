@@ -9,7 +9,7 @@ import { packFolder } from './archive.ts';
 import { downloadNode, downloadWheel, installPackages } from './downloads.ts';
 import { TFJS_VERSION, type Wheel } from './pins.ts';
 import { checkPrerequisites } from './prerequisites.ts';
-import { type Progress, withElapsedTime } from './progress.ts';
+import { type ProgressWriter, withElapsedTime } from './progress.ts';
 import { isNeeded, pruneFolder } from './prune.ts';
 import type { Recipe } from './recipe.ts';
 import { runExplained, runTool } from './tool.ts';
@@ -62,7 +62,7 @@ const WANTED_OF_NVIDIA = /^nvidia\/.*\/(lib|nvvm\/libdevice)\/.*\.(so|bc)(\.|$)/
  * two matrices with the runtime.
  * @throws TonyError RUNTIME_*
  */
-export async function buildRuntime(recipe: Recipe, folder: string, progress: Progress): Promise<RuntimeDescription> {
+export async function buildRuntime(recipe: Recipe, folder: string, progress: ProgressWriter): Promise<RuntimeDescription> {
   const say = withElapsedTime(progress);
   const tree = path.join(folder, 'tree');
   const parts = partsIn(path.join(folder, 'scratch'), recipe);
@@ -119,7 +119,7 @@ function partsIn(scratch: string, { gpu }: Recipe): Parts {
   };
 }
 
-async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Parts, say: Progress): Promise<void> {
+async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Parts, say: ProgressWriter): Promise<void> {
   const { tensorflow, nvidia } = libtensorflow;
   say(`downloading Node ${node.version}, TensorFlow.js ${TFJS_VERSION} and ${[tensorflow, ...nvidia].map(nameOf).join(', ')}`);
   const getPackages = async (signal: AbortSignal) => {
@@ -149,7 +149,7 @@ async function getParts({ node, architecture, libtensorflow }: Recipe, parts: Pa
   await sideBySide((signal) => [getPackages(signal), getNode(signal), getWheels(signal)]);
 }
 
-async function buildAddon(parts: Parts, say: Progress): Promise<void> {
+async function buildAddon(parts: Parts, say: ProgressWriter): Promise<void> {
   const deps = path.join(parts.addon, 'deps');
   const libraries = LIBRARIES.map((file) => path.join(parts.tensorflow, file));
   const stripInSequence = async (files: readonly string[], signal: AbortSignal) => {

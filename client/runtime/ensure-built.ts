@@ -3,7 +3,7 @@ import path from 'node:path';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { refuseForeignFolder } from '../files/own-folder.ts';
 import { asOnlyBuilder, openBuildFolder, publish } from './cache.ts';
-import type { Progress } from './progress.ts';
+import type { ProgressWriter } from './progress.ts';
 
 /** Artefact that is built once per machine and then cached. */
 export interface Built<T> {
@@ -19,7 +19,7 @@ export interface Built<T> {
    */
   readonly read: (folder: string) => Promise<T | null>;
   /** Builds the artefact in `folder`, which is empty. */
-  readonly build: (folder: string, progress: Progress) => Promise<unknown>;
+  readonly build: (folder: string, progress: ProgressWriter) => Promise<unknown>;
 }
 
 /**
@@ -27,7 +27,7 @@ export interface Built<T> {
  * wait. An interrupted build does not leave an artefact in the cache.
  * @throws TonyError FOLDER_UNSAFE, RUNTIME_CACHE_UNWRITABLE, RUNTIME_BROKEN, and the errors of `build`
  */
-export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>, progress: Progress): Promise<T> {
+export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>, progress: ProgressWriter): Promise<T> {
   const final = path.join(shelf, key);
   await refuseForeignShelf(shelf);
   const present = await read(final);

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { buildRuntime, type RuntimeDescription } from './build-runtime.ts';
 import { runtimesFolder } from './cache.ts';
 import { type Built, type BuiltFiles, ensureBuilt, readBuilt, refuseForeignShelf, removeBuilt } from './ensure-built.ts';
-import type { Progress } from './progress.ts';
+import type { ProgressWriter } from './progress.ts';
 import { type RuntimeOptions, recipeOf } from './recipe.ts';
 
 /** Cached runtime. Its unpacked archive contains bin/node and node_modules/. */
@@ -24,7 +24,7 @@ export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime
  * @throws TonyError RUNTIME_UNSUPPORTED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH, RUNTIME_COMPILE_FAILED,
  *   RUNTIME_BROKEN, RUNTIME_CACHE_UNWRITABLE
  */
-export async function ensureRuntime(progress: Progress = () => {}, options: RuntimeOptions = {}): Promise<Runtime> {
+export async function ensureRuntime(progress: ProgressWriter = () => {}, options: RuntimeOptions = {}): Promise<Runtime> {
   return ensureBuilt(builtRuntime(options), progress);
 }
 

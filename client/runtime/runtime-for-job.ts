@@ -1,6 +1,6 @@
 import type { Job } from '../../conf/job.ts';
 import { ensureRuntime, findRuntime, type Runtime } from './ensure-runtime.ts';
-import type { Progress } from './progress.ts';
+import type { ProgressWriter } from './progress.ts';
 
 type RuntimeChoice = Pick<Job, 'runtime' | 'framework'> & { readonly roles: readonly Pick<Job['roles'][number], 'resources'>[] };
 
@@ -8,7 +8,7 @@ type RuntimeChoice = Pick<Job, 'runtime' | 'framework'> & { readonly roles: read
  * Returns the runtime for a job that sets `runtime: default` or `runtime: gpu`. Builds it unless it is in the cache.
  * @throws TonyError the errors of `ensureRuntime`
  */
-export async function runtimeForJob(job: RuntimeChoice, progress: Progress): Promise<Runtime> {
+export async function runtimeForJob(job: RuntimeChoice, progress: ProgressWriter): Promise<Runtime> {
   return await ensureRuntime(progress, {
     gpu: await usesGpuRuntime(job, async () => (await findRuntime({ gpu: true })) !== null, progress),
   });
@@ -21,7 +21,7 @@ export async function runtimeForJob(job: RuntimeChoice, progress: Progress): Pro
 export async function usesGpuRuntime(
   { runtime, framework, roles }: RuntimeChoice,
   isBuilt: () => Promise<boolean>,
-  progress: Progress,
+  progress: ProgressWriter,
 ): Promise<boolean> {
   if (runtime !== 'default' || framework !== 'tfjs' || !roles.some(({ resources }) => resources.gpus > 0)) {
     return runtime === 'gpu';

@@ -1,13 +1,13 @@
 import { createInterface } from 'node:readline';
 
-export type Answer = 'yes' | 'no' | 'interrupted';
+export type Confirmation = 'yes' | 'no' | 'interrupted';
 
 /** Asks a yes-or-no question. Treats an empty answer or Ctrl-D as no. */
-export function confirm(question: string, input: NodeJS.ReadStream, output: NodeJS.WritableStream): Promise<Answer> {
+export function confirm(question: string, input: NodeJS.ReadStream, output: NodeJS.WritableStream): Promise<Confirmation> {
   const reader = createInterface({ input, output });
   return new Promise((resolve) => {
-    let answer: Answer = 'no';
-    const settle = (given: Answer): void => {
+    let answer: Confirmation = 'no';
+    const settle = (given: Confirmation): void => {
       answer = given;
       reader.close();
     };

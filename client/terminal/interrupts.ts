@@ -4,7 +4,7 @@ import type { ReadStream } from 'node:tty';
 export const INTERRUPTED = 130;
 
 /** The user's choice after pressing Ctrl-C while a command follows a job. */
-export type Decision = 'detach' | 'kill' | 'continue';
+export type InterruptChoice = 'detach' | 'kill' | 'continue';
 
 export interface InterruptOptions {
   /** Terminal from which the answer is read, or null if there is none. */
@@ -25,7 +25,7 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
   const question = mayDetach ? 'Detach (d), kill the job (k), or continue (c)? ' : 'Kill the job (k), or continue (c)? ';
   let asking = false;
 
-  const settle = (decision: Decision, by: 'person' | 'signal'): void => {
+  const settle = (decision: InterruptChoice, by: 'person' | 'signal'): void => {
     asking = false;
     input?.setRawMode(false);
     input?.pause();
@@ -72,7 +72,7 @@ export function onInterrupt({ input, mayDetach, ask, decided }: InterruptOptions
  * Returns the first valid choice in the input, or null if there is none. The input may contain several key presses. Ignores escape
  * sequences, such as those of arrow keys.
  */
-export function decisionOf(keys: string, mayDetach: boolean): Decision | null {
+export function decisionOf(keys: string, mayDetach: boolean): InterruptChoice | null {
   if (keys.length > 1 && keys.startsWith('\x1b')) {
     return null;
   }
@@ -85,7 +85,7 @@ export function decisionOf(keys: string, mayDetach: boolean): Decision | null {
   return null;
 }
 
-function decisionOfKey(key: string, mayDetach: boolean): Decision | null {
+function decisionOfKey(key: string, mayDetach: boolean): InterruptChoice | null {
   switch (key.toLowerCase()) {
     case 'k':
       return 'kill';

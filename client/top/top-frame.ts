@@ -10,7 +10,7 @@ import { fittedTable } from '../terminal/fitted-table.ts';
 import { clip, type Terminal, wrap } from '../terminal/terminal.ts';
 import { most, type Ordering, ordered, type TopView } from './top-view.ts';
 
-export interface Frame {
+export interface TopFrame {
   readonly lines: readonly string[];
   /** View with a scroll offset that does not exceed the number of rows. */
   readonly view: TopView;
@@ -53,7 +53,7 @@ export function jobFrame(
   notes: FrameNotes,
   terminal: Terminal,
   now: number,
-): Frame {
+): TopFrame {
   const width = roomOf(terminal);
   const silence = masterSilentMs === null ? [] : reasons(silenceText(masterSilentMs), terminal);
   if (status === null) {
@@ -74,7 +74,7 @@ export function jobsFrame(
   notes: FrameNotes,
   terminal: Terminal,
   options: { readonly withUsers: boolean; readonly now: number },
-): Frame {
+): TopFrame {
   const head = [clip(sumLine(jobs, whose), roomOf(terminal))];
   if (jobs.length === 0) {
     return { lines: framed(head, [], JOB_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
@@ -100,7 +100,7 @@ function tableFrame<Row>(
   view: TopView,
   notes: FrameNotes,
   terminal: Terminal,
-): Frame {
+): TopFrame {
   const [title = '', ...lines] = table(rows);
   const below = notes.notice === '' ? 1 : 2;
   const room = Math.max(1, terminal.rows - head.length - 1 - below);

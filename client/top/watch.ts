@@ -4,13 +4,13 @@ import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { OutageTolerance } from '../cluster/outage-tolerance.ts';
 import { FullScreen } from '../terminal/full-screen.ts';
 import { INTERRUPTED } from '../terminal/interrupts.ts';
-import type { Frame, FrameNotes } from './top-frame.ts';
+import type { FrameNotes, TopFrame } from './top-frame.ts';
 import { afterKey, FIRST_VIEW, type TopView } from './top-view.ts';
 
 export interface Watched<T> {
   readonly look: () => Promise<T>;
   readonly isOver: (seen: T) => boolean;
-  readonly frame: (seen: T, view: TopView, notes: FrameNotes) => Frame;
+  readonly frame: (seen: T, view: TopView, notes: FrameNotes) => TopFrame;
   readonly orders: number;
 }
 

@@ -6,13 +6,13 @@ import { checkOptions, type OptionNames } from '../../platform/check-options.ts'
 import { fileErrorOf, messageOf, TonyError } from '../../platform/errors.ts';
 import type { Job, Role } from '../job.ts';
 import { defaultsSchema, EVERY_ROLE } from '../job-part.ts';
-import { type JobFile, jobJsonSchema, jobSchema } from '../job-schema.ts';
+import { type JobYaml, jobJsonSchema, jobSchema } from '../job-schema.ts';
 import { toPython } from '../python.ts';
 import { fileProblems, toShippedFiles } from '../shipped-files.ts';
 import { factsOf } from '../values/frameworks.ts';
 import { isUri } from '../values/is-uri.ts';
 import { resourceKeyProblem } from '../values/resource-key.ts';
-import { type Problem, YamlFile } from '../yaml-file.ts';
+import { YamlFile, type YamlProblem } from '../yaml-file.ts';
 import { fileBeside, isFileIn, isTooBroad } from './default-source.ts';
 import { withDefaults } from './default-values.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
@@ -188,8 +188,8 @@ function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMa
   return undefined;
 }
 
-function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
-  const places: (readonly [Problem['path'], string | undefined])[] = [
+function schemeProblems({ checkpoint, tensorboard, data }: JobYaml): YamlProblem[] {
+  const places: (readonly [YamlProblem['path'], string | undefined])[] = [
     [['checkpoint', 'dir'], checkpoint.dir],
     [['tensorboard', 'logdir'], tensorboard.logdir],
     ...Object.entries(data).map(([name, place]) => [['data', name], place] as const),
@@ -208,7 +208,7 @@ function schemeProblems({ checkpoint, tensorboard, data }: JobFile): Problem[] {
 }
 
 /** Reports mistakes that the schema cannot detect. */
-function meaningProblems(file: JobFile): Problem[] {
+function meaningProblems(file: JobYaml): YamlProblem[] {
   const problems = [...strategyProblems(file), ...schemeProblems(file), ...fileProblems(file)];
   const names = Object.keys(file.roles);
   const complete = withStrategyRoles(file);
@@ -279,7 +279,7 @@ function meaningProblems(file: JobFile): Problem[] {
  * Returns the first file to which a command refers. Such a file makes the folder of job.yaml the default source. Returns undefined if
  * job.yaml sets `source`, or if no command refers to a file.
  */
-function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
+function namedFile(file: JobYaml, isFile: NonNullable<ParseOptions['isFile']> = () => false): string | undefined {
   if (file.source !== undefined) {
     return undefined;
   }
@@ -287,7 +287,7 @@ function namedFile(file: JobFile, isFile: NonNullable<ParseOptions['isFile']> = 
   return commands.map((command) => fileBeside(command ?? '', isFile)).find((found) => found !== undefined);
 }
 
-function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Problem[] {
+function sourceProblems(file: JobYaml, { folder, isFile }: ParseOptions): YamlProblem[] {
   const named = namedFile(file, isFile);
   if (named === undefined || !isTooBroad(folder)) {
     return [];
@@ -296,13 +296,13 @@ function sourceProblems(file: JobFile, { folder, isFile }: ParseOptions): Proble
   return [{ path: [], message }];
 }
 
-function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
+function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
   const names = Object.keys(file.roles);
   const chief = chiefOf(file);
   const chosen = file.source ?? (namedFile(file, isFile) === undefined ? null : { path: '.', exclude: [] });
   const source = chosen && { ...chosen, path: resolvePath(chosen.path, folder) };
   const roles = names.map((name): Role => {
-    const role = file.roles[name] as JobFile['roles'][string];
+    const role = file.roles[name] as JobYaml['roles'][string];
     const { memory, vcores, gpus, ...other } = role.resources;
     const serves = isServing(file, name);
     const tracking = trackingOf(file, name);
@@ -362,12 +362,12 @@ function toJob(file: JobFile, { folder, isFile }: ParseOptions): Job {
   };
 }
 
-function trackingOf(file: JobFile, name: string): Role['tracking'] {
+function trackingOf(file: JobYaml, name: string): Role['tracking'] {
   const role = file.roles[name];
   return role?.sidecar ? 'sidecar' : role?.untracked || isServing(file, name) ? 'untracked' : 'tracked';
 }
 
-function orderedRoles(file: JobFile): OrderedRole[] {
+function orderedRoles(file: JobYaml): OrderedRole[] {
   const chief = chiefOf(file);
   return Object.entries(file.roles).map(([name, role]) => ({
     name,
@@ -380,7 +380,7 @@ function orderedRoles(file: JobFile): OrderedRole[] {
   }));
 }
 
-function toMaster({ memory, nodeLabel, failureWindow, startTimeout, ...same }: JobFile['master']): Job['master'] {
+function toMaster({ memory, nodeLabel, failureWindow, startTimeout, ...same }: JobYaml['master']): Job['master'] {
   return {
     ...same,
     memoryMb: memory,

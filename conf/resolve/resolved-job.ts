@@ -8,7 +8,7 @@ import { resolvedDocker } from '../values/docker.ts';
 import { factsOf } from '../values/frameworks.ts';
 import { otherResourceProblem } from '../values/resource-key.ts';
 import { count, MOST_MEMORY_MB, text } from '../values/value-schemas.ts';
-import type { Problem } from '../yaml-file.ts';
+import type { YamlProblem } from '../yaml-file.ts';
 import { orderProblems } from './role-order.ts';
 import { SERVING_ROLE, SYNC_WITH_TFJS, unprotected } from './strategy-roles.ts';
 import { isTensorBoardRole } from './tensorboard-role.ts';
@@ -112,7 +112,7 @@ export const resolvedJobSchema: z.ZodType<Job> = z
   });
 
 /** Reports combinations of values that cannot result from a valid job.yaml. */
-function roleProblems(job: Job): Problem[] {
+function roleProblems(job: Job): YamlProblem[] {
   return job.roles.flatMap((each, index) => {
     const { name, instances, maxInstances, restart, retryOn, tracking, chief, ranked, servesParameters } = each;
     const serves = job.strategy.type === 'parameter-server' && name === SERVING_ROLE;
@@ -140,14 +140,14 @@ function roleProblems(job: Job): Problem[] {
   });
 }
 
-function orderOfRoles({ roles, success }: Job): Problem[] {
+function orderOfRoles({ roles, success }: Job): YamlProblem[] {
   return orderProblems(roles, success).map(({ path: [name, ...rest], message }) => ({
     path: ['roles', roles.findIndex((role) => role.name === name), ...rest],
     message,
   }));
 }
 
-function problemsOfAll({ roles, framework, strategy, checkpoint }: Job): Problem[] {
+function problemsOfAll({ roles, framework, strategy, checkpoint }: Job): YamlProblem[] {
   const rules: readonly (readonly [boolean, string])[] = [
     [roles.filter(({ instances, maxInstances }) => maxInstances > instances).length <= 1, 'only one role may grow'],
     [roles.filter(({ chief }) => chief).length === 1, 'exactly one role must be the chief'],
@@ -161,7 +161,7 @@ function problemsOfAll({ roles, framework, strategy, checkpoint }: Job): Problem
   return [...rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }])), ...unprotectedProblem, ...syncProblem];
 }
 
-function fileProblems({ files, roles }: Job): Problem[] {
+function fileProblems({ files, roles }: Job): YamlProblem[] {
   return [
     { path: ['files'], own: files, above: [] },
     ...roles.map(({ files: own }, at) => ({ path: ['roles', at, 'files'], own, above: files })),

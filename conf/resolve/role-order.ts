@@ -1,6 +1,6 @@
 import type { EndAfter, Role, RoleCondition } from '../job.ts';
 import { inGang } from '../role-conditions.ts';
-import type { Problem } from '../yaml-file.ts';
+import type { YamlProblem } from '../yaml-file.ts';
 
 // Rules for the order in which roles start and end. A role with `after` waits for other roles, and a role with `endAfter` ends after other
 // roles. The tasks of the gang start together, so all roles with ranks wait together.
@@ -11,12 +11,12 @@ export type OrderedRole = Pick<Role, 'name' | 'after' | 'tracking' | 'chief' | '
 };
 
 /** Reports `after` and `endAfter` settings that can never be satisfied. Each problem's path starts with the role name. */
-export function orderProblems(roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
+export function orderProblems(roles: readonly OrderedRole[], success: 'all' | 'chief'): YamlProblem[] {
   const mistakes = roles.flatMap((role) => [...unreachable(role, roles, success), ...endless(role, roles)]);
   return mistakes.length > 0 ? mistakes : circles(roles);
 }
 
-function unreachable(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
+function unreachable(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): YamlProblem[] {
   const problems = role.after.flatMap((condition) => {
     const message = impossible(role, condition, roles);
     return message === null ? [] : [{ path: [role.name, 'after'], message }];
@@ -44,7 +44,7 @@ function impossible(role: OrderedRole, { role: name, state }: RoleCondition, rol
 }
 
 /** Reports a role that would never start, because the job ends as soon as the roles for which it waits have succeeded. */
-function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): Problem[] {
+function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): YamlProblem[] {
   const deciding = roles.filter(({ tracking, chief }) => (success === 'chief' ? chief : tracking === 'tracked'));
   const awaited = role.after.filter(({ state }) => state === 'succeeded').map((condition) => condition.role);
   // All ranked tasks succeed at the same time.
@@ -58,7 +58,7 @@ function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], success: 
   return [{ path: [role.name, 'after'], message: `the job ends when ${names} succeeds, so this role would never start: ${remedy}` }];
 }
 
-function endless({ name, endAfter }: OrderedRole, roles: readonly OrderedRole[]): Problem[] {
+function endless({ name, endAfter }: OrderedRole, roles: readonly OrderedRole[]): YamlProblem[] {
   return (endAfter?.roles ?? []).flatMap((awaited) => {
     const other = roles.find((each) => each.name === awaited);
     const message =
@@ -78,7 +78,7 @@ function unknown(name: string, roles: readonly OrderedRole[]): string {
 }
 
 /** Reports each role that waits for itself indirectly, through other roles. Treats the gang as a single role. */
-function circles(roles: readonly OrderedRole[]): Problem[] {
+function circles(roles: readonly OrderedRole[]): YamlProblem[] {
   const gang = roles.filter(inGang);
   const together = (role: OrderedRole) => (inGang(role) ? gang : [role]);
   const reaches = (from: OrderedRole, goal: OrderedRole, seen: ReadonlySet<string>): string[] | null => {

@@ -5,7 +5,7 @@ import { type Quotas, quotaSchema, unknownAmounts } from '../quota-schema.ts';
 import type { JsonSchema } from '../values/json-schema.ts';
 import { resourceKeyProblem } from '../values/resource-key.ts';
 import { duration, text } from '../values/value-schemas.ts';
-import { type Problem, YamlFile } from '../yaml-file.ts';
+import { YamlFile, type YamlProblem } from '../yaml-file.ts';
 
 export interface SiteConfig {
   /** Path or URI of the site file, or null if there is none. */
@@ -214,8 +214,8 @@ export function siteJsonSchema(): JsonSchema {
   return { title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
 }
 
-function meaningProblems({ history, quotas, defaults, final }: z.output<typeof siteSchema>): Problem[] {
-  const problems: Problem[] = [
+function meaningProblems({ history, quotas, defaults, final }: z.output<typeof siteSchema>): YamlProblem[] {
+  const problems: YamlProblem[] = [
     ...unknownAmounts(quotas).map((problem) => ({ ...problem, atKey: true })),
     ...resourceProblems('defaults', defaults),
     ...resourceProblems('final', final),
@@ -229,9 +229,9 @@ function meaningProblems({ history, quotas, defaults, final }: z.output<typeof s
   return problems;
 }
 
-function resourceProblems(section: 'defaults' | 'final', part: JobPart = {}): Problem[] {
+function resourceProblems(section: 'defaults' | 'final', part: JobPart = {}): YamlProblem[] {
   return Object.entries(part.roles ?? {}).flatMap(([role, { resources = {} }]) =>
-    Object.keys(resources).flatMap((resource): Problem[] => {
+    Object.keys(resources).flatMap((resource): YamlProblem[] => {
       const message = resourceKeyProblem(resource);
       const path = [section, 'roles', role, 'resources', resource];
       return message === undefined ? [] : [{ path, atKey: true, message }];

@@ -1,12 +1,12 @@
-import type { JobFile } from '../job-schema.ts';
+import type { JobYaml } from '../job-schema.ts';
 import { MOST_PROCESSES, processesOf } from '../processes.ts';
 import { type Framework, factsOf } from '../values/frameworks.ts';
-import type { Problem } from '../yaml-file.ts';
+import type { YamlProblem } from '../yaml-file.ts';
 
 // Adapts a job's roles to its strategy. With `parameter-server`, the tasks of the `ps` role store the weights. With `all-reduce`, tony-ts
 // ignores the `ps` role, so that the same job.yaml works with both strategies.
 
-type RoleFile = JobFile['roles'][string];
+type RoleFile = JobYaml['roles'][string];
 
 /** Name of the role whose tasks store the weights in the `parameter-server` strategy. */
 export const SERVING_ROLE = 'ps';
@@ -14,7 +14,7 @@ export const SERVING_ROLE = 'ps';
 /** Roles whose tasks have no rank by default. */
 const UNRANKED_ROLES: ReadonlySet<string> = new Set(['evaluator', 'ps', 'tensorboard']);
 
-export function isServing(file: JobFile, name: string): boolean {
+export function isServing(file: JobYaml, name: string): boolean {
   return file.strategy.type === 'parameter-server' && name === SERVING_ROLE;
 }
 
@@ -23,7 +23,7 @@ export function isRanked(name: string, role: RoleFile): boolean {
 }
 
 /** Returns the name of the role whose task 0 is the chief. */
-export function chiefOf(file: JobFile): string | undefined {
+export function chiefOf(file: JobYaml): string | undefined {
   const names = Object.keys(file.roles);
   const tracked = names.filter((name) => !file.roles[name]?.sidecar && !file.roles[name]?.untracked && !isServing(file, name));
   return (
@@ -34,7 +34,7 @@ export function chiefOf(file: JobFile): string | undefined {
 }
 
 /** Adds roles that the strategy requires, and removes roles that it does not use. */
-export function withStrategyRoles(file: JobFile): JobFile {
+export function withStrategyRoles(file: JobYaml): JobYaml {
   if (file.framework !== 'tfjs') {
     return file;
   }
@@ -68,11 +68,11 @@ function hasOwnMeaning(role: RoleFile): boolean {
   return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
 }
 
-export function strategyProblems(file: JobFile): Problem[] {
-  const problems: Problem[] = [];
+export function strategyProblems(file: JobYaml): YamlProblem[] {
+  const problems: YamlProblem[] = [];
   const names = Object.keys(file.roles);
   const ps = file.roles[SERVING_ROLE];
-  const refuse = (path: Problem['path'], message: string) => problems.push({ path, message });
+  const refuse = (path: YamlProblem['path'], message: string) => problems.push({ path, message });
   if (file.strategy.type === 'parameter-server') {
     const serving = ['roles', SERVING_ROLE];
     if (ps?.sidecar) {
@@ -123,7 +123,7 @@ export function unprotected(framework: Framework): string {
 /**
  * Rejects settings that do not apply to the job's framework. Also rejects environment variables that tony-ts sets for the framework.
  */
-function frameworkProblems(file: JobFile): Problem[] {
+function frameworkProblems(file: JobYaml): YamlProblem[] {
   const facts = factsOf(file.framework);
   const problems = [...processProblems(file), ...syncProblems(file)];
   if (facts === null) {
@@ -158,7 +158,7 @@ function frameworkProblems(file: JobFile): Problem[] {
       problems.push({ path: ['roles', name, 'instances'], message: `${facts.title} allows only one chief` });
     }
   }
-  const environments: readonly (readonly [Problem['path'], Readonly<Record<string, string>>])[] = [
+  const environments: readonly (readonly [YamlProblem['path'], Readonly<Record<string, string>>])[] = [
     [['env'], file.env],
     ...Object.entries(file.roles).map(([name, role]) => [['roles', name, 'env'], role.env] as const),
   ];
@@ -181,11 +181,11 @@ function frameworkProblems(file: JobFile): Problem[] {
 export const SYNC_WITH_TFJS =
   'programs of framework tfjs store their checkpoints with `join`: remove the key, or write `framework: none` for a program that does not use `join`';
 
-function syncProblems({ framework, checkpoint: { sync } }: JobFile): Problem[] {
+function syncProblems({ framework, checkpoint: { sync } }: JobYaml): YamlProblem[] {
   return framework === 'tfjs' && sync !== undefined ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_TFJS }] : [];
 }
 
-function processProblems({ framework, processesPerTask, roles }: JobFile): Problem[] {
+function processProblems({ framework, processesPerTask, roles }: JobYaml): YamlProblem[] {
   if (factsOf(framework)?.runsProcesses !== true) {
     const message = 'applies only to frameworks pytorch, horovod and mpi: programs of other frameworks use all GPUs of their task';
     return processesPerTask === 'auto' ? [] : [{ path: ['processesPerTask'], message }];

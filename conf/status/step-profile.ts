@@ -1,8 +1,8 @@
-/** Mean duration of each phase of a job's training steps, from the `profile/...` metrics. */
-export interface StepProfile {
+/** Mean time that a job's training steps spend on each activity, from the `profile/...` metrics. */
+export interface MeanStepProfile {
   readonly stepMs: number;
-  /** Phases that take at least 0.05 ms, longest first. */
-  readonly phases: readonly { readonly name: string; readonly ms: number }[];
+  /** Activities that take at least 0.05 ms, longest first. */
+  readonly activities: readonly { readonly name: string; readonly ms: number }[];
   /** Rank with the longest busy time, or undefined if the job has only one rank. */
   readonly slowestRank: number | undefined;
 }
@@ -12,16 +12,16 @@ type Metrics = Readonly<Record<string, number>>;
 const PREFIX = 'profile/';
 
 /** Returns the profile that the metrics contain, or null if the job has not reported one. */
-export function stepProfile(metrics: Metrics): StepProfile | null {
-  const phases = Object.entries(metrics).flatMap(([metric, ms]) => {
+export function stepProfile(metrics: Metrics): MeanStepProfile | null {
+  const activities = Object.entries(metrics).flatMap(([metric, ms]) => {
     const name = /^profile\/([a-z]+) ms$/.exec(metric)?.[1];
     return name === undefined || name === 'step' || ms < 0.05 ? [] : [{ name, ms }];
   });
-  if (phases.length === 0) {
+  if (activities.length === 0) {
     return null;
   }
-  const stepMs = metrics[`${PREFIX}step ms`] ?? phases.reduce((sum, { ms }) => sum + ms, 0);
-  return { stepMs, phases: phases.sort((a, b) => b.ms - a.ms), slowestRank: metrics[`${PREFIX}slowest rank`] };
+  const stepMs = metrics[`${PREFIX}step ms`] ?? activities.reduce((sum, { ms }) => sum + ms, 0);
+  return { stepMs, activities: activities.sort((a, b) => b.ms - a.ms), slowestRank: metrics[`${PREFIX}slowest rank`] };
 }
 
 /** Returns the metrics without the profile, for tables and lists that show other metrics only. */

@@ -6,10 +6,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { indexAggregatedLog, readAggregatedFile } from './aggregated-log.ts';
 import { ByteCursor } from './byte-cursor.ts';
-import { type ByteSource, readVLong } from './tfile.ts';
+import { type RangeSource, readVLong } from './tfile.ts';
 
 /** Splits the bytes into chunks of irregular sizes, as a network does. */
-const sourceOf = (bytes: Buffer, piece = 1000): ByteSource => ({
+const sourceOf = (bytes: Buffer, piece = 1000): RangeSource => ({
   size: bytes.length,
   stream: async (offset, length) => {
     const part = bytes.subarray(offset, offset + length);
@@ -152,7 +152,7 @@ test('rejects a log with overlapping blocks before reading the blocks', async ()
     writeTFile([[{ id: 'application', files: [{ name: 'f', bytes: Buffer.alloc(100_000) }] }]], 'gz', 1 << 20, 1_000),
   );
   let bytes = 0;
-  const counted: ByteSource = {
+  const counted: RangeSource = {
     size: source.size,
     stream: (offset, length) => {
       bytes += length;

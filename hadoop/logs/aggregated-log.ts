@@ -1,5 +1,14 @@
 import type { ByteCursor } from './byte-cursor.ts';
-import { type ByteSource, type Compression, openBlock, type Region, readBlockIndex, readKey, type Span, ValueCursor } from './tfile.ts';
+import {
+  type BlockRange,
+  openBlock,
+  type RangeSource,
+  type Region,
+  readBlockIndex,
+  readKey,
+  type TFileCompression,
+  ValueCursor,
+} from './tfile.ts';
 
 /*
  * For each application, a NodeManager writes an aggregated log to HDFS. The file is a TFile with these records:
@@ -13,10 +22,10 @@ export interface AggregatedFile {
   readonly containerId: string;
   readonly name: string;
   readonly size: number;
-  readonly compression: Compression;
+  readonly compression: TFileCompression;
   readonly block: Region;
   /** The spans within the block that contain the file's bytes, in file order. */
-  readonly spans: readonly Span[];
+  readonly spans: readonly BlockRange[];
 }
 
 /**
@@ -27,7 +36,7 @@ const MAXIMUM_PARTS = 200_000;
 const LONGEST_NAME = 1_024;
 
 /** Lists the log files in an aggregated log. Throws a RangeError if the file is not an aggregated log or has too many parts. */
-export async function indexAggregatedLog(source: ByteSource, most = MAXIMUM_PARTS): Promise<AggregatedFile[]> {
+export async function indexAggregatedLog(source: RangeSource, most = MAXIMUM_PARTS): Promise<AggregatedFile[]> {
   const { compression, blocks } = await readBlockIndex(source);
   const files: AggregatedFile[] = [];
   let parts = 0;
@@ -59,7 +68,7 @@ function tooManyParts(): RangeError {
   return new RangeError('more files and chunks than a NodeManager writes');
 }
 
-export async function readAggregatedFile(source: ByteSource, file: AggregatedFile, offset: number, length: number): Promise<Buffer> {
+export async function readAggregatedFile(source: RangeSource, file: AggregatedFile, offset: number, length: number): Promise<Buffer> {
   const spans = clip(file.spans, offset, length);
   const [first] = spans;
   if (first === undefined) {
@@ -80,7 +89,7 @@ export async function readAggregatedFile(source: ByteSource, file: AggregatedFil
   return Buffer.concat(parts);
 }
 
-async function* readRecord(cursor: ByteCursor, compression: Compression, block: Region, most: number): AsyncGenerator<AggregatedFile> {
+async function* readRecord(cursor: ByteCursor, compression: TFileCompression, block: Region, most: number): AsyncGenerator<AggregatedFile> {
   const key = await readKey(cursor);
   const containerId = key.subarray(2).toString('utf8');
   const value = new ValueCursor(cursor);
@@ -107,8 +116,8 @@ async function* readRecord(cursor: ByteCursor, compression: Compression, block: 
 }
 
 /** Returns the parts of the spans that contain the `length` bytes starting at `offset`. */
-function clip(spans: readonly Span[], offset: number, length: number): Span[] {
-  const clipped: Span[] = [];
+function clip(spans: readonly BlockRange[], offset: number, length: number): BlockRange[] {
+  const clipped: BlockRange[] = [];
   let start = 0;
   for (const span of spans) {
     const from = Math.max(offset, start);

@@ -13,7 +13,7 @@ import { type Login, sendAs } from '../security/login.ts';
 import { type AggregatedFile, indexAggregatedLog, partsOf, readAggregatedFile } from './aggregated-log.ts';
 import { ByteCursor } from './byte-cursor.ts';
 import { CONTENTS, FOOTER, logLengthOf, MAXIMUM_HEAD_BYTES, saysRunning } from './node-log.ts';
-import type { ByteSource } from './tfile.ts';
+import type { RangeSource } from './tfile.ts';
 
 export interface LogOwner {
   readonly containerId: string;
@@ -30,7 +30,7 @@ export interface LogFile {
   readonly size: number;
 }
 
-export interface LogPiece {
+export interface ContainerLogPiece {
   readonly bytes: Buffer;
   /** Offset of `bytes` in the file. */
   readonly offset: number;
@@ -89,7 +89,7 @@ export class ContainerLogs {
   }
 
   /** Reads a range of a log file. Returns null if the file does not exist yet. */
-  async read(owner: LogOwner, file: string, range: LogRange): Promise<LogPiece | null> {
+  async read(owner: LogOwner, file: string, range: LogRange): Promise<ContainerLogPiece | null> {
     const container = checkedOwner(owner);
     const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
     if (live !== null && live !== 'unknown container') {
@@ -133,7 +133,12 @@ export class ContainerLogs {
    * Reads a range from a NodeManager. A NodeManager can return only the first or the last bytes of a file. To read from an offset, the
    * method requests more and more of the last bytes until they include the offset.
    */
-  async #readLive(container: LogOwner, nodeHttp: string, file: string, range: LogRange): Promise<LogPiece | null | 'unknown container'> {
+  async #readLive(
+    container: LogOwner,
+    nodeHttp: string,
+    file: string,
+    range: LogRange,
+  ): Promise<ContainerLogPiece | null | 'unknown container'> {
     const limit = range.limit ?? LIMIT_BYTES;
     let fromEnd = 'tail' in range ? range.tail : SLACK_BYTES;
     for (let tries = 1; ; tries += 1) {
@@ -167,7 +172,7 @@ export class ContainerLogs {
     file: string,
     fromEnd: number,
     choose: (logLength: number) => { skip: number; take: number } | null,
-  ): Promise<LogPiece | { readonly logLength: number } | null | 'unknown container'> {
+  ): Promise<ContainerLogPiece | { readonly logLength: number } | null | 'unknown container'> {
     const url = this.#nodeUrl(nodeHttp, `${container.containerId}/logs/${encodeURIComponent(file)}`, { size: String(-fromEnd) });
     const response = await sendAs(
       this.#login,
@@ -245,7 +250,7 @@ export class ContainerLogs {
   }
 
   /** Finds the container's log files on HDFS. Returns null if there are none. */
-  async #aggregated(container: LogOwner): Promise<{ path: string; source: ByteSource; files: readonly AggregatedFile[] } | null> {
+  async #aggregated(container: LogOwner): Promise<{ path: string; source: RangeSource; files: readonly AggregatedFile[] } | null> {
     const host = container.nodeHttp?.split(':')[0];
     for (const uri of aggregatedFolders(this.#configuration, container)) {
       const location = locationOf(uri);
@@ -259,7 +264,7 @@ export class ContainerLogs {
       entries.sort((a, b) => Number(b.name.startsWith(`${host}_`)) - Number(a.name.startsWith(`${host}_`)));
       for (const entry of entries) {
         const path = `${folder}/${entry.name}`;
-        const source: ByteSource = { size: entry.length, stream: (offset, length) => fileSystem.open(path, { offset, length }) };
+        const source: RangeSource = { size: entry.length, stream: (offset, length) => fileSystem.open(path, { offset, length }) };
         const files = (await this.#index(path, source)).filter(({ containerId }) => containerId === container.containerId);
         if (files.length > 0) {
           return { path, source, files };
@@ -269,7 +274,7 @@ export class ContainerLogs {
     return null;
   }
 
-  #index(path: string, source: ByteSource): Promise<readonly AggregatedFile[]> {
+  #index(path: string, source: RangeSource): Promise<readonly AggregatedFile[]> {
     const known = this.#indexed.get(path);
     if (known !== undefined) {
       return Promise.resolve(known);

@@ -25,12 +25,12 @@ const MAXIMUM_INDEX_BYTES = 4 * 1024 * 1024;
 const MAXIMUM_BLOCKS = 200_000;
 const MAXIMUM_KEY_BYTES = 64 * 1024;
 
-export interface ByteSource {
+export interface RangeSource {
   readonly size: number;
   stream(offset: number, length: number): Promise<Readable>;
 }
 
-export type Compression = 'none' | 'gz';
+export type TFileCompression = 'none' | 'gz';
 
 export interface Region {
   readonly offset: number;
@@ -40,12 +40,12 @@ export interface Region {
 }
 
 export interface BlockIndex {
-  readonly compression: Compression;
+  readonly compression: TFileCompression;
   readonly blocks: readonly Region[];
 }
 
 /** Returns the locations of the data blocks. Throws a RangeError if the file is not a valid TFile. */
-export async function readBlockIndex(source: ByteSource): Promise<BlockIndex> {
+export async function readBlockIndex(source: RangeSource): Promise<BlockIndex> {
   if (source.size < MAGIC.length + TRAILER_BYTES) {
     throw new RangeError('too short for a TFile');
   }
@@ -77,7 +77,7 @@ export async function readBlockIndex(source: ByteSource): Promise<BlockIndex> {
 }
 
 /** Opens a block and streams its uncompressed bytes, starting at `from`. */
-export async function openBlock(source: ByteSource, compression: Compression, region: Region, from = 0): Promise<ByteCursor> {
+export async function openBlock(source: RangeSource, compression: TFileCompression, region: Region, from = 0): Promise<ByteCursor> {
   if (compression === 'none') {
     return new ByteCursor(await source.stream(region.offset + from, region.size - from));
   }
@@ -116,8 +116,8 @@ export class ValueCursor {
   }
 
   /** Skips bytes in the value and returns their locations in the block, or null if there would be more than `most` spans. */
-  async locate(length: number, most: number): Promise<Span[] | null> {
-    const spans: Span[] = [];
+  async locate(length: number, most: number): Promise<BlockRange[] | null> {
+    const spans: BlockRange[] = [];
     for (let wanted = length; wanted > 0; ) {
       if (await this.isAtEnd()) {
         throw new RangeError(`a value ends ${wanted} bytes too early`);
@@ -157,7 +157,7 @@ export class ValueCursor {
 }
 
 /** A contiguous range of bytes in an uncompressed block. */
-export interface Span {
+export interface BlockRange {
   readonly at: number;
   readonly length: number;
 }
@@ -216,7 +216,7 @@ async function readVInt(cursor: ByteCursor): Promise<number> {
   return value;
 }
 
-async function readDataIndex(source: ByteSource, compression: Compression, region: Region): Promise<BlockIndex> {
+async function readDataIndex(source: RangeSource, compression: TFileCompression, region: Region): Promise<BlockIndex> {
   if (region.rawSize > MAXIMUM_INDEX_BYTES) {
     throw new RangeError('BCFile.index is too large');
   }
@@ -265,14 +265,14 @@ async function readString(cursor: ByteCursor): Promise<string> {
   return (await cursor.take(length)).toString('utf8');
 }
 
-function compressionOf(name: string): Compression {
+function compressionOf(name: string): TFileCompression {
   if (name === 'none' || name === 'gz') {
     return name;
   }
   throw new RangeError(`compressed by "${name}", which is not supported`);
 }
 
-async function readAll(source: ByteSource, range: { offset: number; size: number }): Promise<Buffer> {
+async function readAll(source: RangeSource, range: { offset: number; size: number }): Promise<Buffer> {
   return new ByteCursor(await source.stream(range.offset, range.size)).take(range.size);
 }
 

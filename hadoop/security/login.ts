@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { Token } from '../rpc/credentials.ts';
 
 /** Query parameters and headers that identify the sender of an HTTP request. They may contain secrets, so they must not be logged. */
-export interface Identity {
+export interface HttpIdentity {
   readonly query: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -18,9 +18,9 @@ export interface Login {
    * Returns the query parameters and headers for a request to `url`.
    * @throws TonyError KERBEROS_*, TOKEN_MISSING
    */
-  identify(url: URL): Promise<Identity>;
+  identify(url: URL): Promise<HttpIdentity>;
   /** Called if a server rejects an identity with HTTP 401. Returns true if a retry with a new identity may succeed. */
-  refused(url: URL, identity: Identity): boolean;
+  refused(url: URL, identity: HttpIdentity): boolean;
   /** Returns the token for RPC calls to a service. Returns null on a cluster without Kerberos, which accepts a user name instead. */
   rpcToken(service: TokenService): Promise<Token | null>;
   /**
@@ -41,7 +41,7 @@ export type TokenService = { readonly fileSystem: string } | 'resource-manager';
 
 /** Sends a user name without proof of identity. Clusters without Kerberos accept such requests. */
 export class SimpleLogin implements Login {
-  readonly #identity: Identity;
+  readonly #identity: HttpIdentity;
 
   /** @param user the name to send, or null to send none; the cluster then uses its static user, dr.who */
   constructor(user: string | null) {
@@ -52,7 +52,7 @@ export class SimpleLogin implements Login {
     return { text: 'by name: the cluster requires no Kerberos ticket', endsAt: null };
   }
 
-  async identify(): Promise<Identity> {
+  async identify(): Promise<HttpIdentity> {
     return this.#identity;
   }
 

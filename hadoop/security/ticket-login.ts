@@ -2,7 +2,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Token } from '../rpc/credentials.ts';
 import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
 import { type ClusterServices, keyServerTokens, nameNodeTokens, resourceManagerTokens, type TokenSource } from './fetch-tokens.ts';
-import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
+import type { HttpIdentity, Login, LoginDescription, TokenService } from './login.ts';
 import { negotiate } from './negotiate.ts';
 import { findTicket, ticketEnvironment } from './tickets.ts';
 
@@ -14,8 +14,8 @@ export class TicketLogin implements Login {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #user: string;
   readonly #services: ClusterServices;
-  readonly #known = new Map<string, Promise<{ readonly identity: Identity; readonly expiresAt: number }>>();
-  readonly #rejected = new WeakSet<Identity>();
+  readonly #known = new Map<string, Promise<{ readonly identity: HttpIdentity; readonly expiresAt: number }>>();
+  readonly #rejected = new WeakSet<HttpIdentity>();
   readonly #tokens = new Map<string, Promise<Token>>();
 
   /** @param user short user name, which servers without authentication require */
@@ -34,7 +34,7 @@ export class TicketLogin implements Login {
       : { text: `by the Kerberos ticket of ${principal}`, endsAt: expiresAt };
   }
 
-  async identify(url: URL): Promise<Identity> {
+  async identify(url: URL): Promise<HttpIdentity> {
     const key = serverOf(url);
     for (;;) {
       const current = this.#known.get(key);
@@ -61,7 +61,7 @@ export class TicketLogin implements Login {
    * Always allows a retry. A server responds with HTTP 401 if it has started to require authentication, or if it has replaced the key with
    * which it signs cookies.
    */
-  refused(_url: URL, identity: Identity): boolean {
+  refused(_url: URL, identity: HttpIdentity): boolean {
     this.#rejected.add(identity);
     return true;
   }
@@ -120,7 +120,7 @@ export class TicketLogin implements Login {
     return found.some(({ headers }) => headers.Cookie !== undefined);
   }
 
-  async #signIn(url: URL): Promise<{ readonly identity: Identity; readonly expiresAt: number }> {
+  async #signIn(url: URL): Promise<{ readonly identity: HttpIdentity; readonly expiresAt: number }> {
     const outcome = await negotiate(probeOf(url), await ticketEnvironment(this.#environment), this.#services.trust);
     if (typeof outcome === 'object') {
       return { identity: { query: {}, headers: { Cookie: outcome.header } }, expiresAt: outcome.expiresAt ?? Number.POSITIVE_INFINITY };
@@ -150,11 +150,11 @@ export class TicketOnDemand extends TicketLogin {
     super('', { ...NO_SERVICES, trust }, environment);
   }
 
-  override async identify(url: URL): Promise<Identity> {
+  override async identify(url: URL): Promise<HttpIdentity> {
     return this.#isLoginRequired ? super.identify(url) : { query: {}, headers: {} };
   }
 
-  override refused(url: URL, identity: Identity): boolean {
+  override refused(url: URL, identity: HttpIdentity): boolean {
     const again = !this.#isLoginRequired || super.refused(url, identity);
     this.#isLoginRequired = true;
     return again;

@@ -4,7 +4,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { decodeCredentials, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
 import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 import { isFileSystemToken } from './fetch-tokens.ts';
-import type { Identity, Login, LoginDescription, TokenService } from './login.ts';
+import type { HttpIdentity, Login, LoginDescription, TokenService } from './login.ts';
 
 /**
  * Authenticates a process in a container with the delegation tokens in its credentials file. If the file changes, the login reads it again.
@@ -41,7 +41,7 @@ export class TokenLogin implements Login {
     return { text: 'by the delegation tokens of HADOOP_TOKEN_FILE_LOCATION', endsAt: ends.length === 0 ? null : Math.min(...ends) };
   }
 
-  async identify(url: URL): Promise<Identity> {
+  async identify(url: URL): Promise<HttpIdentity> {
     if (url.pathname.startsWith('/webhdfs/')) {
       return {
         query: { delegation: encodeTokenUrl(await this.#fileSystemToken([...this.#servicesAt(url.origin), url.host, url.hostname])) },

@@ -20,13 +20,13 @@ import {
 import type { Ask, AskRequest } from './ask-ledger.ts';
 
 /** The addresses that the ApplicationMaster registers with the ResourceManager. */
-export interface MasterAddress {
+export interface RegisteredAddress {
   readonly host: string;
   readonly rpcPort: number;
   readonly trackingUrl: string;
 }
 
-export interface Registration {
+export interface YarnRegistration {
   /** Resources of the largest container that the cluster can allocate. */
   readonly maximum: Resources;
   /**
@@ -58,7 +58,7 @@ export interface AllocateResult {
   readonly reregistered: boolean;
 }
 
-export interface FinalStatus {
+export interface FinalApplicationStatus {
   readonly status: 'SUCCEEDED' | 'FAILED' | 'KILLED';
   readonly diagnostics: string;
   readonly trackingUrl: string;

@@ -7,7 +7,8 @@ import { decodeMessage } from '../rpc/messages.ts';
 import { containerIdOfMessage, messageOfContainerId } from '../rpc/records.ts';
 import { CLOSED_ADDRESS } from '../testing/closed-port.ts';
 import { type Answer, type FakeCall, FakeDaemon, type FakeDaemonOptions } from '../testing/fake-daemon.ts';
-import { ApplicationMasterClient, type Ask } from './application-master-protocol.ts';
+import { ApplicationMasterClient } from './application-master-protocol.ts';
+import type { Ask } from './ask-ledger.ts';
 import type { SchedulerOptions } from './scheduler-connection.ts';
 
 const token = (name: string): Token => ({

@@ -20,12 +20,12 @@ import {
   allocateResultOf,
   EMPTY_RESULT,
   extrasOf,
-  type FinalStatus,
+  type FinalApplicationStatus,
   lacksResources,
-  type MasterAddress,
   mergeResults,
+  type RegisteredAddress,
   type RegisterResponse,
-  type Registration,
+  type YarnRegistration,
 } from './allocate-messages.ts';
 import {
   type Ask,
@@ -47,10 +47,6 @@ import {
 } from './ask-ledger.ts';
 import { SchedulerConnection, type SchedulerOptions } from './scheduler-connection.ts';
 
-export type { AllocatedContainer, CompletedContainer, Resources } from '../rpc/records.ts';
-export type { AllocateResult, FinalStatus, MasterAddress, Registration } from './allocate-messages.ts';
-export type { Ask, Place } from './ask-ledger.ts';
-
 /** Maximum number of rejected requests per heartbeat. */
 const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
 const REPEAT_FINISH_MS = 50;
@@ -65,7 +61,7 @@ export class ApplicationMasterClient {
   readonly #connection: SchedulerConnection;
   readonly #nodeTokens = new Map<string, Token>();
   #ledger: AskLedger = EMPTY_LEDGER;
-  #address: MasterAddress | null = null;
+  #address: RegisteredAddress | null = null;
   #maximum: Resources = {};
   #units: ReadonlyMap<string, string> = new Map();
   /**
@@ -91,7 +87,7 @@ export class ApplicationMasterClient {
     return hasOpenAsks(this.#ledger);
   }
 
-  async register(address: MasterAddress): Promise<Registration> {
+  async register(address: RegisteredAddress): Promise<YarnRegistration> {
     this.#address = address;
     return await this.#register(address);
   }
@@ -131,7 +127,7 @@ export class ApplicationMasterClient {
    * Unregisters the ApplicationMaster. Resolves when the ResourceManager has stored the final status. After that, the ResourceManager kills
    * the remaining containers.
    */
-  async finish(final: FinalStatus, timeoutMs = 15_000): Promise<void> {
+  async finish(final: FinalApplicationStatus, timeoutMs = 15_000): Promise<void> {
     const end = performance.now() + timeoutMs;
     const request = {
       diagnostics: final.diagnostics,
@@ -184,7 +180,7 @@ export class ApplicationMasterClient {
     this.#connection.close();
   }
 
-  async #register(address: MasterAddress): Promise<Registration> {
+  async #register(address: RegisteredAddress): Promise<YarnRegistration> {
     let response: RegisterResponse;
     try {
       response = await this.#connection.call<RegisterResponse>(

@@ -23,10 +23,10 @@ export interface Ask {
   /** Node label. Null selects the queue's default label, and '' selects nodes without a label. */
   readonly nodeLabel: string | null;
   /** The only host on which YARN may allocate the containers. If it is undefined, YARN may use any host. */
-  readonly place?: Place | undefined;
+  readonly place?: NodePlace | undefined;
 }
 
-export interface Place {
+export interface NodePlace {
   readonly host: string;
   /** The host's network location, e.g. `/default-rack`. */
   readonly rack: string;

@@ -8,14 +8,14 @@ import { readStat } from '../../platform/process-stat.ts';
 import { bindFreePort } from '../bound-port.ts';
 import { Guard } from '../processes/guard.ts';
 import { ProcessTree } from '../processes/process-tree.ts';
-import { Program, type ProgramEnd } from './program.ts';
+import { type EndedProgram, Program } from './program.ts';
 
 const log = pino({ level: 'silent' });
 
 async function start(
   command: string,
   options: { folder?: string; guard?: Guard; graceMs?: number } = {},
-): Promise<{ program: Program | ProgramEnd; stdout: string }> {
+): Promise<{ program: Program | EndedProgram; stdout: string }> {
   const logs = mkdtempSync(path.join(tmpdir(), 'tony-program-'));
   const guard = options.guard ?? new Guard(log);
   const port = await bindFreePort('127.0.0.1');

@@ -26,7 +26,7 @@ export interface ProgramOptions {
   readonly graceMs?: number;
 }
 
-export interface ProgramEnd extends ProcessEnd {
+export interface EndedProgram extends ProcessEnd {
   readonly stderrTail: string;
 }
 
@@ -34,15 +34,15 @@ export interface ProgramEnd extends ProcessEnd {
 export class Program {
   readonly #process: GuardedProcess;
   /** Resolves when the program has exited and SIGKILL has been sent to its remaining processes. */
-  readonly ended: Promise<ProgramEnd>;
+  readonly ended: Promise<EndedProgram>;
 
-  private constructor(process: GuardedProcess, ended: Promise<ProgramEnd>) {
+  private constructor(process: GuardedProcess, ended: Promise<EndedProgram>) {
     this.#process = process;
     this.ended = ended;
   }
 
   /** Starts the program. If this fails, appends the reason to the program's stderr and returns a ProgramEnd with exit code 127. */
-  static async start({ command, listener, stdout: output, stderr: errors, ...options }: ProgramOptions): Promise<Program | ProgramEnd> {
+  static async start({ command, listener, stdout: output, stderr: errors, ...options }: ProgramOptions): Promise<Program | EndedProgram> {
     const stdout = openSync(output, 'a');
     const stderr = openSync(errors, 'a');
     const from = fstatSync(stderr).size;

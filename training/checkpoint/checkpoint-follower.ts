@@ -3,7 +3,7 @@ import { messageOf } from '../../platform/errors.ts';
 import { isStorageUnreachable } from '../../storage/storage-unreachable.ts';
 import { type CheckpointStore, isDamage, type StoredCheckpoint } from './checkpoint-store.ts';
 
-export interface FollowOptions {
+export interface CheckpointFollowOptions {
   /** Polling interval in ms. Default: 2000. */
   readonly everyMs?: number;
   readonly signal?: AbortSignal;
@@ -24,7 +24,7 @@ export interface FollowOptions {
  * Waits while storage is unreachable. A checkpoint that cannot be read in two consecutive polls is skipped and reported to `onTrouble`. A
  * single failure is ignored, because a checkpoint is briefly unreadable while a writer replaces it.
  */
-export async function* followCheckpoints(store: CheckpointStore, options: FollowOptions): AsyncGenerator<StoredCheckpoint, void> {
+export async function* followCheckpoints(store: CheckpointStore, options: CheckpointFollowOptions): AsyncGenerator<StoredCheckpoint, void> {
   const seen: Seen = { last: null, doubtful: new Set() };
   const reported = new Set<string>();
   const report = (message: string) => {

@@ -31,7 +31,7 @@ export interface StoredTensor {
   readonly from?: number;
 }
 
-export interface Snapshot {
+export interface TrainingSnapshot {
   readonly position: TrainingPosition;
   readonly tensors: readonly StoredTensor[];
 }

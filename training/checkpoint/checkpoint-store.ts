@@ -10,10 +10,10 @@ import {
   type Origin,
   parseManifest,
   type ShardDescription,
-  type Snapshot,
   type StoredTensor,
   shardName,
   type TrainingPosition,
+  type TrainingSnapshot,
 } from './checkpoint-format.ts';
 import { CheckpointMarks } from './checkpoint-marks.ts';
 import { readTensorsOf, writeShardFile } from './checkpoint-shard.ts';
@@ -89,7 +89,7 @@ export class CheckpointStore {
    * @returns the checkpoint's URI.
    * @throws TonyError CHECKPOINT_FENCED if the generation has been retired.
    */
-  async save(snapshot: Snapshot, origin: Origin): Promise<string> {
+  async save(snapshot: TrainingSnapshot, origin: Origin): Promise<string> {
     const { position, tensors } = snapshot;
     const thread = CheckpointThread.canTake(tensors) ? this.#openThread() : null;
     if (thread !== null) {

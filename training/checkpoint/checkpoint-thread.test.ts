@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { ORIGIN, snapshot } from '../testing/checkpoint-behaviour.ts';
-import type { Snapshot } from './checkpoint-format.ts';
+import type { TrainingSnapshot } from './checkpoint-format.ts';
 import { CheckpointStore } from './checkpoint-store.ts';
 import { CheckpointThread } from './checkpoint-thread.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
@@ -39,7 +39,7 @@ afterEach(async () => {
 });
 
 /** Returns a snapshot whose tensors each have their own memory, as `captureState` does. */
-function owned(step: number): Snapshot {
+function owned(step: number): TrainingSnapshot {
   const { position, tensors } = snapshot(step);
   return { position, tensors: tensors.map((tensor) => ({ ...tensor, bytes: Uint8Array.from(tensor.bytes) })) };
 }
@@ -91,7 +91,7 @@ test('the main thread writes tensors that share memory', async () => {
   const shared = [
     { ...tensors[0], name: 'a', shape: [50], bytes: both.subarray(0, 200) },
     { ...tensors[0], name: 'b', shape: [50], bytes: both.subarray(200) },
-  ] as Snapshot['tensors'];
+  ] as TrainingSnapshot['tensors'];
   expect([CheckpointThread.canTake(tensors), CheckpointThread.canTake(shared)]).toEqual([true, false]);
   await store.save({ position, tensors: shared }, ORIGIN);
   expect((await store.read(5)).tensors.map(({ name }) => name)).toEqual(['a', 'b']);

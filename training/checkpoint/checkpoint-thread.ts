@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import type { Origin, Snapshot, StoredTensor } from './checkpoint-format.ts';
+import type { Origin, StoredTensor, TrainingSnapshot } from './checkpoint-format.ts';
 import type { EndToMark, FromCheckpointThread, ToCheckpointThread } from './checkpoint-thread-messages.ts';
 
 interface Waiting {
@@ -60,7 +60,7 @@ export class CheckpointThread {
    * Writes a checkpoint as `CheckpointStore.save` does, to the process's default storage. The tensors' bytes are inaccessible until the
    * promise settles.
    */
-  async save(dir: string, { position, tensors }: Snapshot, { applicationId, generation }: Origin): Promise<string> {
+  async save(dir: string, { position, tensors }: TrainingSnapshot, { applicationId, generation }: Origin): Promise<string> {
     if (this.#failure !== null) {
       throw this.#failure;
     }

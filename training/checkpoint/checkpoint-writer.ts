@@ -1,6 +1,6 @@
 import { type Backoff, backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import type { Snapshot } from './checkpoint-format.ts';
+import type { TrainingSnapshot } from './checkpoint-format.ts';
 import type { CheckpointStore } from './checkpoint-store.ts';
 
 export interface WriterOptions {
@@ -59,7 +59,7 @@ export class CheckpointWriter {
    * snapshots are in memory.
    * @throws TonyError CHECKPOINT_FENCED if the generation has been retired, or the error with which an earlier write finally failed.
    */
-  async record(take: () => Promise<Snapshot>): Promise<void> {
+  async record(take: () => Promise<TrainingSnapshot>): Promise<void> {
     this.#check();
     this.#waiting = null;
     this.offer(await take());
@@ -69,7 +69,7 @@ export class CheckpointWriter {
    * Writes a snapshot in the background.
    * @throws the same errors as `record`.
    */
-  offer(snapshot: Snapshot): void {
+  offer(snapshot: TrainingSnapshot): void {
     const { step, diverged = false } = snapshot.position;
     this.offerSave({ step, isBad: diverged, write: () => this.#store.save(snapshot, this.#options) });
   }

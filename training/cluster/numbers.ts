@@ -1,9 +1,9 @@
 import { TonyError } from '../../platform/errors.ts';
 
 /** Numbers for `allReduce` and `broadcast`, which replace them with the results. */
-export type Numbers = Float32Array | number[];
+export type CollectiveNumbers = Float32Array | number[];
 
-export function isNumbers(values: unknown): values is Numbers {
+export function isNumbers(values: unknown): values is CollectiveNumbers {
   return (
     values instanceof Float32Array || (Array.isArray(values) && values.length > 0 && values.every((value) => typeof value === 'number'))
   );
@@ -13,7 +13,7 @@ export function isNumbers(values: unknown): values is Numbers {
  * Calls `exchange` with the numbers as a vector, and replaces the numbers with the results.
  * @throws TonyError USAGE if `numbers` is neither a Float32Array nor an array of numbers.
  */
-export async function inPlace(numbers: Numbers, exchange: (vector: Float32Array) => Promise<void>): Promise<void> {
+export async function inPlace(numbers: CollectiveNumbers, exchange: (vector: Float32Array) => Promise<void>): Promise<void> {
   if (numbers instanceof Float32Array) {
     await exchange(numbers);
     return;

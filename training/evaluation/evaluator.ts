@@ -4,7 +4,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { BestSoFar } from '../checkpoint/best-so-far.ts';
-import { type FollowOptions, followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
+import { type CheckpointFollowOptions, followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
 import type { BestCheckpoint } from '../checkpoint/checkpoint-marks.ts';
 import { type CheckpointStore, type LoadedCheckpoint, loadedCheckpoint, type StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
@@ -123,7 +123,7 @@ export class Evaluator {
     // best.json may be from an earlier process of this evaluator, or from the training run that this job resumes.
     this.#best = known !== null && known.metric === this.#metric && known.mode === this.#mode ? known : null;
     const byPhase = new Map<string, BestSoFar>();
-    const follow: FollowOptions = {
+    const follow: CheckpointFollowOptions = {
       ...(everyMs === undefined ? {} : { everyMs }),
       ...(signal === undefined ? {} : { signal }),
       applicationId: applicationId === '' ? null : applicationId,

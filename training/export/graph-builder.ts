@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
-import { type Batch, isFixed, type MergedCall, type MergedConstant, type Size } from './merged-trace.ts';
+import { type BatchMultiple, isFixed, type MergedCall, type MergedConstant, type Size } from './merged-trace.ts';
 
 /*
  * TensorFlow's GraphDef as JSON (tensorflow/core/framework/graph.proto, node_def.proto, attr_value.proto). In protobuf's JSON format,
@@ -127,7 +127,7 @@ export class GraphBuilder {
   }
 
   /** Adds a multiple of the number of examples, which the graph reads from the shape of its input at run time. */
-  #multiple({ timesBatch }: Batch): string {
+  #multiple({ timesBatch }: BatchMultiple): string {
     this.#batch ??= this.#countExamples();
     return timesBatch === 1
       ? this.#batch

@@ -1,12 +1,12 @@
 import { TonyError } from '../../platform/errors.ts';
-import type { Attribute, KernelCall, Trace, TracedConstant, TracedTensor } from './trace.ts';
+import type { KernelCall, Trace, TracedAttribute, TracedConstant, TracedTensor } from './trace.ts';
 
 /** The number of examples times `timesBatch`. */
-export interface Batch {
+export interface BatchMultiple {
   readonly timesBatch: number;
 }
 
-export type Size = number | Batch;
+export type Size = number | BatchMultiple;
 
 /** An attribute whose numbers may depend on the number of examples. */
 export type MergedAttribute =
@@ -15,7 +15,7 @@ export type MergedAttribute =
   | string
   | null
   | undefined
-  | Batch
+  | BatchMultiple
   | readonly MergedAttribute[]
   | { readonly [name: string]: MergedAttribute };
 
@@ -146,7 +146,7 @@ class TraceMerge {
     return { timesBatch: times };
   }
 
-  #attribute(a: Attribute, b: Attribute): MergedAttribute {
+  #attribute(a: TracedAttribute, b: TracedAttribute): MergedAttribute {
     if (typeof a === 'number' && typeof b === 'number') {
       return this.#size(a, b);
     }
@@ -178,6 +178,6 @@ function valuesOf(one: TracedConstant, other: TracedConstant, fixed: boolean): T
   return first !== undefined && [a, b].every((values) => values.every((value) => Object.is(value, first))) ? a.slice(0, 1) : null;
 }
 
-function isRecord(value: Attribute): value is { readonly [name: string]: Attribute } {
+function isRecord(value: TracedAttribute): value is { readonly [name: string]: TracedAttribute } {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

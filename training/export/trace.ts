@@ -1,7 +1,14 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 
-export type Attribute = number | boolean | string | null | undefined | readonly Attribute[] | { readonly [name: string]: Attribute };
+export type TracedAttribute =
+  | number
+  | boolean
+  | string
+  | null
+  | undefined
+  | readonly TracedAttribute[]
+  | { readonly [name: string]: TracedAttribute };
 
 export interface TracedTensor {
   readonly id: number;
@@ -14,7 +21,7 @@ export interface KernelCall {
   readonly layer: string;
   /** Inputs by name, excluding optional inputs that are missing. If the inputs are a list, each input's name is its index. */
   readonly inputs: ReadonlyMap<string, TracedTensor>;
-  readonly attributes: Readonly<Record<string, Attribute>>;
+  readonly attributes: Readonly<Record<string, TracedAttribute>>;
   readonly outputs: readonly TracedTensor[];
 }
 
@@ -35,7 +42,7 @@ type KernelInputs = Readonly<Record<string, tfjs.Tensor | undefined>> | readonly
 
 /** TensorFlow.js engine methods. Every operation and every read of a tensor's values calls one of them. */
 interface Engine {
-  runKernel(kernel: string, inputs: KernelInputs, attributes?: Record<string, Attribute>): tfjs.Tensor | tfjs.Tensor[];
+  runKernel(kernel: string, inputs: KernelInputs, attributes?: Record<string, TracedAttribute>): tfjs.Tensor | tfjs.Tensor[];
   readSync(dataId: object): unknown;
   read(dataId: object): Promise<unknown>;
 }
@@ -128,7 +135,7 @@ class KernelRecorder {
   #run<Result extends tfjs.Tensor | tfjs.Tensor[]>(
     kernel: string,
     given: KernelInputs,
-    attributes: Record<string, Attribute>,
+    attributes: Record<string, TracedAttribute>,
     run: () => Result,
   ): Result {
     const entries = Object.entries(given).filter((entry): entry is [string, tfjs.Tensor] => entry[1] instanceof this.#tf.Tensor);

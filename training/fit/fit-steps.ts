@@ -166,9 +166,9 @@ export class FitSteps {
     const random = index === 0 ? createRandom(seed, step, strategy.rank) : createRandom(seed, step, strategy.rank, index);
     const compute = () =>
       withRandom(random, () => {
-        const phase = clock.enter('input');
+        const interrupted = clock.enter('input');
         const batch = makeBatch();
-        clock.enter(phase);
+        clock.enter(interrupted);
         return model.lossOf(batch.x, batch.y, this.#weightsOf(batch));
       });
     return { compute, weight: used === usedTogether ? weight : (weight * used) / usedTogether };

@@ -299,9 +299,9 @@ class Fit {
     const progress = this.#progress;
     const isLast = progress.epoch >= this.#plan.epochs || this.#early.isDecided;
     const read = () => {
-      const phase = clock.enter('compute');
+      const interrupted = clock.enter('compute');
       const numbers = step.values.read();
-      clock.enter(phase);
+      clock.enter(interrupted);
       return numbers;
     };
     this.#reporter.afterStep(step, read, isLast);

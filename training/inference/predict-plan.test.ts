@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type NextSplit, nextSplit } from './predict-plan.ts';
+import { nextSplit, type PlannedSplit } from './predict-plan.ts';
 
 const workers = (count: number) => Array.from({ length: count }, (_, index) => ({ index, count }));
 
@@ -34,7 +34,7 @@ function simulate(splits: number, speeds: readonly number[], deaths: readonly (n
       if (worker.split !== null) {
         done.add(worker.split);
       }
-      const next: NextSplit | null = nextSplit(splits, (each) => done.has(each), worker.position);
+      const next: PlannedSplit | null = nextSplit(splits, (each) => done.has(each), worker.position);
       worker.split = next?.split ?? null;
       if (next === null) {
         living = living.filter((each) => each !== worker);

@@ -8,7 +8,7 @@ export interface Position {
   readonly count: number;
 }
 
-export interface NextSplit {
+export interface PlannedSplit {
   readonly split: number;
   /**
    * `own`: the split is in this worker's share. `free`: the split is in another worker's share, and that worker has not reached it.
@@ -23,7 +23,7 @@ export interface NextSplit {
  * @param isDone whether the results of a split exist.
  * @returns null if all splits are finished.
  */
-export function nextSplit(splits: number, isDone: (split: number) => boolean, { index, count }: Position): NextSplit | null {
+export function nextSplit(splits: number, isDone: (split: number) => boolean, { index, count }: Position): PlannedSplit | null {
   const free: number[] = [];
   const contested: number[] = [];
   const begun = new Set<number>();

@@ -11,7 +11,7 @@ import type { Dataset } from '../data/sources/dataset.ts';
 import { type PartEncoder, type PredictFormat, partEncoder } from './predict-format.ts';
 import { type InferenceModel, isModel, modelFingerprint, type Prediction, predictBatch, type Values } from './predict-model.ts';
 import { PredictOutput } from './predict-output.ts';
-import { type NextSplit, nextSplit } from './predict-plan.ts';
+import { nextSplit, type PlannedSplit } from './predict-plan.ts';
 
 export interface PredictOptions {
   /**
@@ -201,7 +201,7 @@ class Predictor<T> {
     return this.#written;
   }
 
-  #next(done: ReadonlySet<number>): NextSplit | null {
+  #next(done: ReadonlySet<number>): PlannedSplit | null {
     return nextSplit(this.#output.parts, (split) => done.has(split), this.#cluster.position);
   }
 

@@ -23,7 +23,7 @@ export interface StepValues {
   dispose(): void;
 }
 
-export interface Share {
+export interface WeightedScalars {
   readonly kind: 'loss' | 'metrics';
   readonly tensors: readonly tfjs.Scalar[];
   readonly weight: number;
@@ -31,11 +31,11 @@ export interface Share {
 
 /** Keeps scalars on the backend until `read` is called. */
 export class LazyValues implements StepValues {
-  #shares: readonly Share[] | null;
+  #shares: readonly WeightedScalars[] | null;
   #values: readonly number[] = [];
 
   /** @param shares tensors whose weighted sums are the values. `read` and `dispose` dispose these tensors. */
-  constructor(shares: readonly Share[]) {
+  constructor(shares: readonly WeightedScalars[]) {
     this.#shares = shares;
   }
 

@@ -8,7 +8,7 @@ export interface Places {
 }
 
 /** `at` is the URL of the resolved module. `from` is the file from which to resolve the specifier, or null for the importing module. */
-export type Candidate = { readonly at: string } | { readonly from: string | null };
+export type ModuleCandidate = { readonly at: string } | { readonly from: string | null };
 
 const BARE = /^(?:@[^/]+\/)?[a-zA-Z0-9_~-][^:]*$/;
 const LIBRARY = 'tony-ts';
@@ -21,15 +21,15 @@ const LIBRARY = 'tony-ts';
  * - If the runtime or the training library imports `@tensorflow/*`, the specifier is first resolved from the user's script, so the whole
  *   process uses the same instance of TensorFlow.js as the user's script.
  */
-export function candidates(specifier: string, parent: string | undefined, places: Places): readonly Candidate[] {
-  const byDefault: Candidate = { from: null };
+export function candidates(specifier: string, parent: string | undefined, places: Places): readonly ModuleCandidate[] {
+  const byDefault: ModuleCandidate = { from: null };
   if (!BARE.test(specifier)) {
     return [byDefault];
   }
   if (specifier === `${LIBRARY}/training` && places.training !== null) {
     return [{ at: places.training }];
   }
-  const last: Candidate[] = places.runtime === null ? [] : [{ from: places.runtime }];
+  const last: ModuleCandidate[] = places.runtime === null ? [] : [{ from: places.runtime }];
   if (specifier === LIBRARY && places.training !== null) {
     return [byDefault, ...last, { at: places.training }];
   }

@@ -2,12 +2,12 @@ import type { Socket } from 'node:net';
 import type { Channel, LossCode } from '../connections/channel.ts';
 import type { Reader } from '../connections/reader.ts';
 import type { Exchange } from './ring-exchange.ts';
-import { decodeFrame, encodeFrame, FRAME_BYTES, type Frame } from './ring-frame.ts';
+import { decodeFrame, encodeFrame, FRAME_BYTES, type RingFrame } from './ring-frame.ts';
 import { PIECE_BYTES } from './ring-vector.ts';
 
 /** Connection events for one neighbour. `lost` is the last event. */
 export interface EndEvents {
-  readonly mismatch: (actual: Frame) => void;
+  readonly mismatch: (actual: RingFrame) => void;
   /** The neighbour made `calls` collective calls and then closed its ring with a `bye` frame. */
   readonly ended: (calls: number) => void;
   readonly lost: (cause: string, code: LossCode) => void;
@@ -16,7 +16,7 @@ export interface EndEvents {
 }
 
 interface Receipt {
-  readonly expected: Frame;
+  readonly expected: RingFrame;
   readonly exchange: Exchange;
   readonly resolve: () => void;
 }
@@ -52,7 +52,7 @@ export class RingReceiver implements Reader {
   }
 
   /** Resolves when `exchange` has received all of its bytes. */
-  receive(expected: Frame, exchange: Exchange): Promise<void> {
+  receive(expected: RingFrame, exchange: Exchange): Promise<void> {
     return new Promise<void>((resolve) => {
       this.#receipt = { expected, exchange, resolve };
       if (this.#headerFilled === FRAME_BYTES) {
@@ -221,7 +221,7 @@ export class RingSender {
   }
 
   /** Sends the header together with the first bytes, so a small vector fits into one TCP segment. */
-  open(frame: Frame, writeFirst: () => void): void {
+  open(frame: RingFrame, writeFirst: () => void): void {
     this.#channel?.cork();
     this.write(encodeFrame(frame));
     writeFirst();

@@ -16,17 +16,17 @@ export type Wire = 'float32' | 'float16';
  */
 export interface Plan {
   /** The part of the vector to send when the call begins, or null if this rank receives first. */
-  readonly first: Span | null;
-  readonly steps: readonly Step[];
+  readonly first: IndexRange | null;
+  readonly steps: readonly ExchangeStep[];
 }
 
 /** A range of indices into the vector: from <= i < to. */
-export interface Span {
+export interface IndexRange {
   readonly from: number;
   readonly to: number;
 }
 
-export interface Step extends Span {
+export interface ExchangeStep extends IndexRange {
   readonly action: 'add' | 'take';
   /**
    * The factor to apply after the addition, or null for no scaling. Only the last addition has a factor, and only when the ring computes a
@@ -39,11 +39,11 @@ export interface Step extends Span {
 }
 
 export function planAllReduce(rank: number, size: number, length: number, operation: 'sum' | 'mean'): Plan {
-  const segment = (index: number): Span => {
+  const segment = (index: number): IndexRange => {
     const wrapped = ((index % size) + size) % size;
     return { from: Math.floor((wrapped * length) / size), to: Math.floor(((wrapped + 1) * length) / size) };
   };
-  const steps: Step[] = [];
+  const steps: ExchangeStep[] = [];
   for (let turn = 0; turn < size - 1; turn++) {
     const last = turn === size - 2;
     steps.push({
@@ -89,7 +89,7 @@ const SEND_ON_BYTES = 64 * 1024;
  */
 export class Exchange {
   readonly #lane: Lane;
-  readonly #steps: readonly Step[];
+  readonly #steps: readonly ExchangeStep[];
   readonly #send: (bytes: Uint8Array) => void;
   readonly #onReceived: (count: number) => void;
   #step = 0;
@@ -144,7 +144,7 @@ export class Exchange {
     this.#onReceived(count);
   }
 
-  #add(step: Step): void {
+  #add(step: ExchangeStep): void {
     const { width } = this.#lane;
     const [from, to] = [this.#done / width, this.#received / width];
     this.#lane.add(from, to - from);
@@ -159,7 +159,7 @@ export class Exchange {
     this.#sendUpTo(to * width);
   }
 
-  #take(step: Step): void {
+  #take(step: ExchangeStep): void {
     const { width } = this.#lane;
     // The received bytes may end in the middle of a number.
     const [from, to] = [this.#done / width, Math.floor(this.#received / width)];
@@ -181,7 +181,7 @@ export class Exchange {
     this.#done = this.#received;
   }
 
-  #current(): Step {
+  #current(): ExchangeStep {
     const step = this.#steps[this.#step];
     if (step === undefined) {
       throw new RangeError('received more bytes than the call expects');

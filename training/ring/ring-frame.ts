@@ -9,27 +9,27 @@ import { FrameHeader } from '../encoding/frame-header.ts';
  *
  * The receiver rejects a frame whose `length` differs from the length of its own call, and never allocates memory based on `length`.
  */
-export interface Frame {
-  readonly kind: FrameKind;
+export interface RingFrame {
+  readonly kind: RingFrameKind;
   /** The number of earlier collective calls in this generation, modulo 2^32. In a `bye` frame, the total number of calls. */
   readonly sequence: number;
   readonly length: number;
 }
 
 /** A `bye` frame means that the sender has closed its ring and makes no further calls. */
-export type FrameKind = (typeof KINDS)[number];
+export type RingFrameKind = (typeof KINDS)[number];
 
 const KINDS = ['sum', 'mean', 'broadcast', 'bye', 'sum as float16', 'mean as float16'] as const;
 const HEADER = new FrameHeader('TNYV', KINDS, 2);
 
 export const FRAME_BYTES = HEADER.bytes;
 
-export function encodeFrame({ kind, sequence, length }: Frame): Buffer {
+export function encodeFrame({ kind, sequence, length }: RingFrame): Buffer {
   return HEADER.encode(kind, sequence >>> 0, length);
 }
 
 /** Returns null if `bytes` is not a frame header. */
-export function decodeFrame(bytes: Uint8Array): Frame | null {
+export function decodeFrame(bytes: Uint8Array): RingFrame | null {
   const header = HEADER.decode(bytes);
   if (header === null) {
     return null;
@@ -38,7 +38,7 @@ export function decodeFrame(bytes: Uint8Array): Frame | null {
   return { kind: header.kind, sequence, length };
 }
 
-export function describeFrame(frame: Frame): string {
+export function describeFrame(frame: RingFrame): string {
   switch (frame.kind) {
     case 'bye':
       return `end of training after ${frame.sequence} calls`;

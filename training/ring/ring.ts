@@ -8,7 +8,7 @@ import { connectAll, type Peer } from '../connections/connect-all.ts';
 import { type Listener, openListener } from '../connections/listener.ts';
 import { type EndEvents, RingReceiver, RingSender } from './ring-ends.ts';
 import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart, type Wire } from './ring-exchange.ts';
-import { describeFrame, type Frame, type FrameKind } from './ring-frame.ts';
+import { describeFrame, type RingFrame, type RingFrameKind } from './ring-frame.ts';
 import { createVector, type Lane, MAX_NUMBERS, MAX_NUMBERS_WITH_IMAGE, type RingVector } from './ring-vector.ts';
 import { aheadOf, SendWindow } from './send-window.ts';
 
@@ -72,7 +72,7 @@ export class Ring {
   #break: (error: TonyError) => void = () => {};
   #state: 'open' | 'lost' | 'broken' | 'closed' = 'open';
   #graceTimer: NodeJS.Timeout | null = null;
-  #currentFrame: Frame | null = null;
+  #currentFrame: RingFrame | null = null;
   /** The number of calls that each neighbour made before it closed its ring. Contains only neighbours that have closed their ring. */
   readonly #ended = new Map<number, number>();
 
@@ -215,7 +215,7 @@ export class Ring {
     }
   }
 
-  async #call(kind: FrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
+  async #call(kind: RingFrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
     const most = Math.floor(wire === 'float16' ? MAX_NUMBERS_WITH_IMAGE : MAX_NUMBERS);
     if (numbers.length > most) {
       throw new TonyError('RING_MISMATCH', `a vector of ${numbers.length} numbers exceeds the maximum of ${most} numbers per call`);
@@ -229,8 +229,8 @@ export class Ring {
     await done;
   }
 
-  async #run(kind: FrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
-    const frame: Frame = { kind, sequence: this.#sequence >>> 0, length: numbers.length };
+  async #run(kind: RingFrameKind, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
+    const frame: RingFrame = { kind, sequence: this.#sequence >>> 0, length: numbers.length };
     this.#sequence++;
     this.#keepProcessAlive(true);
     this.#currentFrame = frame;
@@ -246,7 +246,7 @@ export class Ring {
     }
   }
 
-  async #exchange(frame: Frame, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
+  async #exchange(frame: RingFrame, numbers: Float32Array, plan: Plan, wire: Wire): Promise<void> {
     if (this.#state !== 'open') {
       await this.#broken;
     }

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { LazyValues, type Share, type StepPart } from '../model/step-part.ts';
+import { LazyValues, type StepPart, type WeightedScalars } from '../model/step-part.ts';
 
 /** The gradients, loss and metrics of one worker's step, as tensors on the backend. */
 export interface LocalGradients {
@@ -24,7 +24,7 @@ export function localGradients(
   onEmpty: () => void = () => {},
 ): LocalGradients {
   let gradients: tfjs.NamedTensorMap | null = null;
-  const shares: Share[] = [];
+  const shares: WeightedScalars[] = [];
   for (const { compute, weight } of parts) {
     if (compute === null) {
       onEmpty();

@@ -1,7 +1,7 @@
-export const PHASES = ['input', 'compute', 'exchange', 'update', 'checkpoint', 'validation', 'other'] as const;
+export const STEP_ACTIVITIES = ['input', 'compute', 'exchange', 'update', 'checkpoint', 'validation', 'other'] as const;
 
 /**
- * A phase of a step:
+ * What a rank spends a step's time on:
  *
  * - input: waiting for data and converting the data to tensors
  * - compute: forward and backward pass
@@ -11,18 +11,18 @@ export const PHASES = ['input', 'compute', 'exchange', 'update', 'checkpoint', '
  * - validation: evaluating the validation data
  * - other: callbacks, logs, summaries
  */
-export type Phase = (typeof PHASES)[number];
+export type StepActivity = (typeof STEP_ACTIVITIES)[number];
 
-export type PhaseTimes = Readonly<Record<Phase, number>>;
+export type ActivityTimes = Readonly<Record<StepActivity, number>>;
 
 /**
- * A stopwatch for the phases of a step. Exactly one phase is active at any time. GPUs compute asynchronously, so the time spent waiting
- * for a result counts towards the phase that reads it. Strategies must therefore read the gradients before they enter `exchange`.
+ * A stopwatch for the activities of a step. Exactly one activity is current at any time. GPUs compute asynchronously, so the time spent waiting
+ * for a result counts towards the activity that reads it. Strategies must therefore read the gradients before they enter `exchange`.
  */
 export class StepClock {
   readonly #now: () => number;
-  readonly #times: Record<Phase, number> = { input: 0, compute: 0, exchange: 0, update: 0, checkpoint: 0, validation: 0, other: 0 };
-  #phase: Phase = 'other';
+  readonly #times: Record<StepActivity, number> = { input: 0, compute: 0, exchange: 0, update: 0, checkpoint: 0, validation: 0, other: 0 };
+  #activity: StepActivity = 'other';
   #since: number;
 
   constructor(now: () => number = () => performance.now()) {
@@ -30,19 +30,19 @@ export class StepClock {
     this.#since = now();
   }
 
-  /** Enters `phase`. @returns the previous phase. */
-  enter(phase: Phase): Phase {
+  /** Begins `activity`. @returns the previous activity. */
+  enter(activity: StepActivity): StepActivity {
     const now = this.#now();
-    const left = this.#phase;
+    const left = this.#activity;
     this.#times[left] += now - this.#since;
     this.#since = now;
-    this.#phase = phase;
+    this.#activity = activity;
     return left;
   }
 
-  /** Returns the total time in each phase, in ms. */
-  read(): PhaseTimes {
-    this.enter(this.#phase);
+  /** Returns the total time of each activity, in ms. */
+  read(): ActivityTimes {
+    this.enter(this.#activity);
     return { ...this.#times };
   }
 }

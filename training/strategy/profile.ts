@@ -1,9 +1,9 @@
-import { PHASES, type Phase, type PhaseTimes, StepClock } from './profile-clock.ts';
+import { type ActivityTimes, STEP_ACTIVITIES, type StepActivity, StepClock } from './profile-clock.ts';
 
-/** Phases omitted from the metrics if no time was spent in them. */
-const RARE: readonly Phase[] = ['checkpoint', 'validation'];
+/** Activities omitted from the metrics if no time was spent on them. */
+const RARE: readonly StepActivity[] = ['checkpoint', 'validation'];
 
-/** Measures the time that this rank's steps spend in each phase, and determines the slowest rank. */
+/** Measures the time that this rank's steps spend on each activity, and determines the slowest rank. */
 export class StepProfile {
   readonly clock: StepClock;
   #steps = 0;
@@ -19,7 +19,7 @@ export class StepProfile {
     this.#steps++;
   }
 
-  /** Returns this rank's busy time in ms since the last call: the time spent in all phases except `validation` and `exchange`. */
+  /** Returns this rank's busy time in ms since the last call: the time spent on all activities except `validation` and `exchange`. */
   busySinceLast(): number {
     const { exchange, validation, ...own } = this.clock.read();
     const busy = Object.values(own).reduce((sum, ms) => sum + ms, 0);
@@ -40,7 +40,7 @@ export class StepProfile {
 }
 
 interface Reading {
-  readonly times: PhaseTimes;
+  readonly times: ActivityTimes;
   readonly steps: number;
   readonly busy: readonly number[];
 }
@@ -68,11 +68,11 @@ export class ProfileWindow {
     this.#last = now;
     const metrics: Record<string, number> = {};
     let total = 0;
-    for (const phase of PHASES) {
-      const ms = (now.times[phase] - last.times[phase]) / steps;
+    for (const activity of STEP_ACTIVITIES) {
+      const ms = (now.times[activity] - last.times[activity]) / steps;
       total += ms;
-      if (ms > 0 || !RARE.includes(phase)) {
-        metrics[`profile/${phase} ms`] = rounded(ms);
+      if (ms > 0 || !RARE.includes(activity)) {
+        metrics[`profile/${activity} ms`] = rounded(ms);
       }
     }
     metrics['profile/step ms'] = rounded(total);

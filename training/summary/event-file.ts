@@ -15,7 +15,7 @@ import { FOOTER_BYTES, HEADER_BYTES, sealRecord } from '../encoding/tfrecord-fra
  *     only the first metadata of a tag.
  */
 
-export interface Scalar {
+export interface ScalarValue {
   readonly tag: string;
   readonly value: number;
 }
@@ -50,7 +50,7 @@ export function encodeRestart(wallTime: WallTime, step: number): Buffer {
 }
 
 /** Encodes scalars directly into one buffer. Programs write scalars in every step, and encoding with nested buffers would be slower. */
-export function encodeScalars(wallTime: WallTime, step: number, scalars: readonly Scalar[]): Buffer {
+export function encodeScalars(wallTime: WallTime, step: number, scalars: readonly ScalarValue[]): Buffer {
   const tags = scalars.map(({ tag }) => Buffer.byteLength(tag));
   const values = tags.map((length) => 1 + varintLength(length) + length + 5);
   const summary = values.reduce((sum, length) => sum + 1 + varintLength(length) + length, 0);

@@ -49,7 +49,7 @@ interface Entry {
  * file. On HDFS, the log replaces the newest file with a longer version until the file reaches FULL_FILE_BYTES, and then starts a new
  * file.
  */
-export class EventLog {
+export class SummaryEventLog {
   readonly #options: EventLogOptions;
   readonly #now: () => number;
   readonly #startedAt: number;

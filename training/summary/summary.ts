@@ -3,8 +3,8 @@ import { wholeNumber } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Column } from '../encoding/idx.ts';
-import { encodeRestart, encodeScalars, encodeTensorValue, type Scalar, type TensorValue } from './event-file.ts';
-import { EventLog } from './event-log.ts';
+import { encodeRestart, encodeScalars, encodeTensorValue, type ScalarValue, type TensorValue } from './event-file.ts';
+import { SummaryEventLog } from './event-log.ts';
 import { graphValue } from './summary-graph.ts';
 import { histogramOf, histogramValue } from './summary-histogram.ts';
 import {
@@ -82,7 +82,7 @@ const MOST_KNOWN_TAGS = 10_000;
 const FINISH_MS = 30_000;
 
 export class SummaryWriter implements Summaries {
-  readonly #log: EventLog;
+  readonly #log: SummaryEventLog;
   readonly #options: SummaryOptions;
   readonly #now: () => number;
   /** The largest step written by this process. `resumeFrom` must not discard steps written by the same process. */
@@ -96,7 +96,7 @@ export class SummaryWriter implements Summaries {
   constructor(options: SummaryOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
-    this.#log = new EventLog(options);
+    this.#log = new SummaryEventLog(options);
   }
 
   get isEmpty(): boolean {
@@ -124,7 +124,7 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  #addScalars(scalars: readonly Scalar[], step: number): void {
+  #addScalars(scalars: readonly ScalarValue[], step: number): void {
     checkStep(step);
     for (const { tag, value } of scalars) {
       this.#claim(tag, 'scalars');

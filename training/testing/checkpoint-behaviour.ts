@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import type { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { Origin, ShardDescription, Snapshot } from '../checkpoint/checkpoint-format.ts';
+import type { Origin, ShardDescription, TrainingSnapshot } from '../checkpoint/checkpoint-format.ts';
 import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 
-export function snapshot(step: number, final = false): Snapshot {
+export function snapshot(step: number, final = false): TrainingSnapshot {
   const numbers = Float32Array.from({ length: 50 }, (_, index) => step + index / 7);
   return {
     position: { step, phase: { name: 'fit-1', start: 0 }, epoch: 1, examples: step * 10, seed: 42, iterations: step, final },

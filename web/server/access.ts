@@ -21,13 +21,13 @@ export type Access =
       readonly hosts?: readonly string[];
     };
 
-export type Verdict =
+export type AccessDecision =
   | { readonly kind: 'admitted' }
   | { readonly kind: 'refused'; readonly message: string }
   /** The URL contained the correct token. The response moves the token from the URL into a cookie. */
   | { readonly kind: 'entered'; readonly cookie: string; readonly location: string };
 
-const ADMITTED: Verdict = { kind: 'admitted' };
+const ADMITTED: AccessDecision = { kind: 'admitted' };
 
 export class Gate {
   readonly #access: Access;
@@ -58,7 +58,7 @@ export class Gate {
     return this.#proxies === null || this.#proxies.mayInclude(address);
   }
 
-  async authorise(request: IncomingMessage): Promise<Verdict> {
+  async authorise(request: IncomingMessage): Promise<AccessDecision> {
     switch (this.#access.kind) {
       case 'authorised':
         return ADMITTED;
@@ -69,7 +69,7 @@ export class Gate {
     }
   }
 
-  #byToken(request: IncomingMessage, { token, hosts = [] }: Access & { kind: 'token' }): Verdict {
+  #byToken(request: IncomingMessage, { token, hosts = [] }: Access & { kind: 'token' }): AccessDecision {
     if (!isAddressedHere(request, hosts)) {
       return refused('The host name in this URL does not belong to this machine. Open the URL that tony-ts printed.');
     }
@@ -92,7 +92,7 @@ export class Gate {
     );
   }
 
-  async #byProxy(request: IncomingMessage, { mayView }: Access & { kind: 'proxy' }): Promise<Verdict> {
+  async #byProxy(request: IncomingMessage, { mayView }: Access & { kind: 'proxy' }): Promise<AccessDecision> {
     if (!(await this.#proxies?.include(request.socket.remoteAddress ?? ''))) {
       return refused('This page is available only through the ResourceManager: open the tracking URL of the application.');
     }
@@ -101,7 +101,11 @@ export class Gate {
   }
 }
 
-function moveTokenToCookie(request: IncomingMessage, response: ServerResponse, { cookie, location }: Verdict & { kind: 'entered' }): void {
+function moveTokenToCookie(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { cookie, location }: AccessDecision & { kind: 'entered' },
+): void {
   const headers = { 'Set-Cookie': cookie };
   if (/^(?:cross|same)-site$/.test(String(request.headers['sec-fetch-site'] ?? ''))) {
     // If the user has followed a link from another site, browsers omit a SameSite=Strict cookie even after an HTTP redirect. They do send
@@ -114,7 +118,7 @@ function moveTokenToCookie(request: IncomingMessage, response: ServerResponse, {
   }
 }
 
-function refused(message: string): Verdict {
+function refused(message: string): AccessDecision {
   return { kind: 'refused', message };
 }
 

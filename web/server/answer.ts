@@ -19,7 +19,7 @@ export class HttpError extends Error {
   }
 }
 
-export interface Answer {
+export interface GeneratedResponse {
   readonly status?: number;
   readonly type: string;
   readonly body: Buffer | string;
@@ -28,7 +28,11 @@ export interface Answer {
 }
 
 /** Sends a response that this server generates. Browsers do not cache the response unless `headers` sets Cache-Control. */
-export function answer(request: IncomingMessage, response: ServerResponse, { status = 200, type, body, gzip, headers }: Answer): void {
+export function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status = 200, type, body, gzip, headers }: GeneratedResponse,
+): void {
   const plain = typeof body === 'string' ? Buffer.from(body) : body;
   const compressed = gzip !== undefined && acceptsGzip(request);
   const bytes = compressed ? gzip : plain;

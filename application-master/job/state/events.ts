@@ -41,7 +41,7 @@ export interface Progress {
 }
 
 /** Limits from the site file that apply to a running job. */
-export interface JobLimits {
+export interface RunningJobLimits {
   readonly timeout: TimeLimit | null;
   readonly idle: TimeLimit | null;
   /** False if an elastic job must not add tasks. */
@@ -105,7 +105,7 @@ export type Event = { readonly now: number } & (
   /** The job must not request containers yet, for example because other jobs use up the quota. `reason` is empty until it is known. */
   | { readonly type: 'held'; readonly reason: string }
   | { readonly type: 'admitted' }
-  | { readonly type: 'limits'; readonly limits: JobLimits }
+  | { readonly type: 'limits'; readonly limits: RunningJobLimits }
   | { readonly type: 'refused'; readonly reason: string }
   /** A report about the delegation tokens. `notice` tells users what to do. If `notice` is null, any earlier notice is removed. */
   | {
@@ -123,7 +123,7 @@ export type Event = { readonly now: number } & (
 /** An event without `now`. */
 export type UntimedEvent = Event extends infer Each ? (Each extends Event ? Omit<Each, 'now'> : never) : never;
 
-export type ExecutorEvent = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
+export type EventFromExecutor = Extract<Event, { type: 'hello' | 'ready' | 'started' | 'heartbeat' | 'exited' | 'stream-lost' | 'left' }>;
 
 /** An output from the job machine. Actions are carried out in order, without waiting for their results. */
 export type Action =

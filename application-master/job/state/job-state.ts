@@ -4,7 +4,7 @@ import type { FirstFailure, ProgramEnd, TaskFailure } from '../../../conf/status
 import type { Notice } from '../../../protos/executor-protocol.ts';
 import type { Member } from '../../../training/process/task-context.ts';
 import { type Generation, next, type Revision } from './counters.ts';
-import type { Container, JobLimits, ProgramExit } from './events.ts';
+import type { Container, ProgramExit, RunningJobLimits } from './events.ts';
 
 /** The job machine's complete, immutable state. `step` derives a new state from it. */
 export interface JobState {
@@ -43,7 +43,7 @@ export interface JobState {
 export interface Admission {
   /** Reason why the job must not request containers yet. Empty if the reason is unknown. Null if the job may request containers. */
   readonly held: string | null;
-  readonly limits: JobLimits;
+  readonly limits: RunningJobLimits;
 }
 
 export interface ClusterState {
@@ -56,7 +56,7 @@ export interface ClusterState {
 }
 
 export interface ContainerRequests {
-  readonly asks: ReadonlyMap<string, Ask>;
+  readonly asks: ReadonlyMap<string, RoleAsk>;
   /** The ResourceManager's message for each role whose request it refused. */
   readonly refusals: ReadonlyMap<string, string>;
 }
@@ -85,12 +85,13 @@ export interface TaskNotice extends Notice {
 }
 
 export interface Registration {
+  /** The maximum resources that the cluster allocates to a container, keyed by resource name, such as `memory-mb` or `yarn.io/gpu`. */
   readonly maximum: Readonly<Record<string, number>>;
   readonly resourceTypes: readonly string[];
   readonly queue: string;
 }
 
-export interface Ask {
+export interface RoleAsk {
   readonly count: number;
   readonly excludedNodes: readonly string[];
   /** Time at which the request last changed, for example because a container was allocated. */
@@ -141,7 +142,7 @@ export interface Task {
   readonly state: TaskState;
   readonly container: TaskContainer | null;
   /** Null until the executor has sent its Hello. */
-  readonly executor: Executor | null;
+  readonly executor: TaskExecutor | null;
   readonly attempts: number;
   readonly failures: TaskFailures;
   readonly wait: Wait;
@@ -185,7 +186,7 @@ export interface Wait {
   readonly held: boolean;
 }
 
-export interface Executor {
+export interface TaskExecutor {
   /** True while the executor's stream is open. */
   readonly attached: boolean;
   readonly host: string;
@@ -195,7 +196,7 @@ export interface Executor {
   readonly lastHeard: number;
   readonly stoppedSince: number | null;
   readonly awaiting: { readonly answer: 'ready' | 'started'; readonly since: number } | null;
-  readonly program: Program | null;
+  readonly program: TaskProgram | null;
   /** Newest generation in which the executor has run a program, or 0 if there is none. */
   readonly ranIn: Generation;
   /** True if a program from any generation may be running in the container. */
@@ -209,7 +210,7 @@ export interface Executor {
   readonly usage: Usage | null;
 }
 
-export interface Program {
+export interface TaskProgram {
   readonly generation: Generation;
   readonly phase: 'starting' | 'running' | 'ended';
 }

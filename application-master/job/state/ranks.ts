@@ -1,20 +1,20 @@
 import type { Job, Role } from '../../../conf/job.ts';
 
-export interface Place {
+export interface TaskPlace {
   readonly role: Role;
   readonly index: number;
 }
 
-export function places(job: Job): Place[] {
+export function places(job: Job): TaskPlace[] {
   return job.roles.flatMap((role) => Array.from({ length: role.maxInstances }, (_, index) => ({ role, index })));
 }
 
 /** Returns a generation's ranked tasks in rank order: first the chief, then the others in the given order. */
-export function inRankOrder<Ranked extends Place>(members: readonly Ranked[]): Ranked[] {
+export function inRankOrder<Ranked extends TaskPlace>(members: readonly Ranked[]): Ranked[] {
   const ranked = members.filter(({ role }) => role.ranked);
   return [...ranked.filter(isChief), ...ranked.filter((place) => !isChief(place))];
 }
 
-export function isChief(place: Place): boolean {
+export function isChief(place: TaskPlace): boolean {
   return place.role.chief && place.index === 0;
 }

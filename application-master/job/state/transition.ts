@@ -1,7 +1,7 @@
 import type { HistoryEntry } from '../../../conf/status/status.ts';
 import { next, type Revision } from './counters.ts';
 import type { Action } from './events.ts';
-import type { Ending, Executor, Gang, JobState, Task, TaskContainer, TrainingReports } from './job-state.ts';
+import type { Ending, Gang, JobState, Task, TaskContainer, TaskExecutor, TrainingReports } from './job-state.ts';
 
 type Group = 'failures' | 'wait' | 'progress';
 export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
@@ -91,7 +91,7 @@ export class Transition {
     }
   }
 
-  updateExecutor(slot: number, changes: Partial<Executor>): void {
+  updateExecutor(slot: number, changes: Partial<TaskExecutor>): void {
     const executor = this.task(slot).executor;
     if (executor !== null) {
       this.update(slot, { executor: { ...executor, ...changes } });

@@ -1,7 +1,7 @@
 import { harmless } from '../../terminal/terminal.ts';
 import type { DescribedCommand } from '../help/command-description.ts';
-import { type Candidate, type Typed, wantedAt } from './typed-words.ts';
-import { VALUES, type Values } from './values.ts';
+import { type CompletionCandidate, type Typed, wantedAt } from './typed-words.ts';
+import { type Suggestions, VALUES } from './values.ts';
 
 const LONGEST_DESCRIPTION = 60;
 
@@ -23,7 +23,7 @@ export async function completionLines(root: DescribedCommand, words: readonly st
   return ['words', ...values.filter(isPlain).map(({ value, describe }) => candidateLine({ value: `${wanted.prefix}${value}`, describe }))];
 }
 
-async function valuesOf(name: string, typed: Typed, current: string): Promise<Values> {
+async function valuesOf(name: string, typed: Typed, current: string): Promise<Suggestions> {
   const find = Object.hasOwn(VALUES, name) ? VALUES[name] : undefined;
   try {
     return (await find?.(typed, current)) ?? [];
@@ -33,11 +33,11 @@ async function valuesOf(name: string, typed: Typed, current: string): Promise<Va
 }
 
 /** Returns true if a candidate does not contain any characters that are special to shells. bash inserts candidates without quoting them. */
-function isPlain({ value }: Candidate): boolean {
+function isPlain({ value }: CompletionCandidate): boolean {
   return /^[\w.:@=%+,/-]*$/.test(value);
 }
 
-function candidateLine({ value, describe }: Candidate): string {
+function candidateLine({ value, describe }: CompletionCandidate): string {
   const brief = harmless(describe).replace(/\s+/g, ' ').trim();
   const cut = brief.length > LONGEST_DESCRIPTION ? `${brief.slice(0, LONGEST_DESCRIPTION - 1)}…` : brief;
   return cut === '' ? value : `${value}\t${cut}`;

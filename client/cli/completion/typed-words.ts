@@ -1,14 +1,14 @@
 import type { DescribedCommand, DescribedOption, DescribedPositional } from '../help/command-description.ts';
 import { readWords, wantsValue } from '../help/read-words.ts';
 
-export interface Candidate {
+export interface CompletionCandidate {
   readonly value: string;
   readonly describe: string;
 }
 
 /** Words or value to complete at the cursor. */
 export type Wanted =
-  | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
+  | { readonly kind: 'words'; readonly candidates: readonly CompletionCandidate[] }
   | ({ readonly kind: 'value'; readonly name: string; readonly prefix: string } & Typed);
 
 /** Words that the user typed before the cursor. */
@@ -68,7 +68,7 @@ function placeOf({ name, choices }: DescribedOption | DescribedPositional, prefi
   return { kind: 'value', name, prefix, ...typed };
 }
 
-function optionWords(options: readonly DescribedOption[], used: ReadonlySet<string>, current: string): Candidate[] {
+function optionWords(options: readonly DescribedOption[], used: ReadonlySet<string>, current: string): CompletionCandidate[] {
   return options
     .filter(({ name, hidden, isList }) => !hidden && (isList || !used.has(name)))
     .flatMap(({ name, aliases, describe, on }) => {

@@ -1,10 +1,10 @@
 import { closing } from '../../../platform/async/closing.ts';
 import type { JobSummary } from '../../listing/job-lister.ts';
 import { inTime } from './in-time.ts';
-import type { Candidate, Typed } from './typed-words.ts';
+import type { CompletionCandidate, Typed } from './typed-words.ts';
 
 /** Candidates for a value, or `files` or `folders` if the shell itself should complete file or folder names. */
-export type Values = readonly Candidate[] | 'files' | 'folders';
+export type Suggestions = readonly CompletionCandidate[] | 'files' | 'folders';
 
 /** Maximum number of jobs to suggest, newest first. */
 const MOST_JOBS = 200;
@@ -12,7 +12,7 @@ const MOST_LOCAL_JOBS = 20;
 const RUNNING_ONLY: ReadonlySet<string> = new Set(['kill', 'attach', 'top', 'feed']);
 
 /** Returns the candidates for the value of an option or positional. */
-export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => Promise<Values> | Values>> = {
+export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => Promise<Suggestions> | Suggestions>> = {
   application: jobs,
   task: tasks,
   queue: queues,
@@ -23,13 +23,13 @@ export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => 
   folder: () => 'folders',
 };
 
-async function jobs({ command, values }: Typed): Promise<Candidate[]> {
+async function jobs({ command, values }: Typed): Promise<CompletionCandidate[]> {
   const ended = !RUNNING_ONLY.has(command.split(' ')[0] ?? '');
   const [cluster, local] = await Promise.all([clusterJobs(ended, values), localJobs(ended).catch(() => [])]);
   return [...cluster, ...local];
 }
 
-async function clusterJobs(ended: boolean, values: Typed['values']): Promise<Candidate[]> {
+async function clusterJobs(ended: boolean, values: Typed['values']): Promise<CompletionCandidate[]> {
   const { listJobs } = await import('../../listing/list-jobs.ts');
   const list = (which: { readonly ended: boolean }) => listJobs({ ...which, limit: MOST_JOBS, ...clusterOf(values) });
   // Listing all jobs may take too long. In that case, suggest only running jobs.
@@ -37,23 +37,23 @@ async function clusterJobs(ended: boolean, values: Typed['values']): Promise<Can
   return (all ?? running).map(jobCandidate);
 }
 
-async function localJobs(ended: boolean): Promise<Candidate[]> {
+async function localJobs(ended: boolean): Promise<CompletionCandidate[]> {
   const { listLocalJobs } = await import('../../listing/local-jobs.ts');
   return (await listLocalJobs({ ended, limit: MOST_LOCAL_JOBS })).map(jobCandidate);
 }
 
-function jobCandidate({ id, name, phase }: JobSummary): Candidate {
+function jobCandidate({ id, name, phase }: JobSummary): CompletionCandidate {
   return { value: id, describe: `${name}, ${phase.toLowerCase()}` };
 }
 
-async function tasks({ positionals, values }: Typed): Promise<Candidate[]> {
+async function tasks({ positionals, values }: Typed): Promise<CompletionCandidate[]> {
   const { checkId } = await import('../../connections/connect-job.ts');
   const [id = ''] = positionals;
   const look = () => tasksOf(id, values);
   return checkId(id) === 'local' ? await look() : await inTime(look, []);
 }
 
-async function tasksOf(id: string, values: Typed['values']): Promise<Candidate[]> {
+async function tasksOf(id: string, values: Typed['values']): Promise<CompletionCandidate[]> {
   const { connectJob } = await import('../../connections/connect-job.ts');
   return closing(await connectJob(id, clusterOf(values)), async (connection) => {
     const { status } = await connection.observe();
@@ -67,19 +67,19 @@ async function tasksOf(id: string, values: Typed['values']): Promise<Candidate[]
   });
 }
 
-async function queues({ values }: Typed): Promise<Candidate[]> {
+async function queues({ values }: Typed): Promise<CompletionCandidate[]> {
   const { withCluster } = await import('../../cluster/with-cluster.ts');
   const list = () => withCluster(clusterOf(values), (_cluster, resourceManager) => resourceManager.queues());
   return (await inTime(list, [])).map(({ name }) => ({ value: name, describe: '' }));
 }
 
-async function errorCodes(): Promise<Candidate[]> {
+async function errorCodes(): Promise<CompletionCandidate[]> {
   const { ERROR_CODES } = await import('../../../platform/errors.ts');
   return Object.entries(ERROR_CODES).map(([value, { means }]) => ({ value, describe: means }));
 }
 
 /** Returns the keys that can complete the typed key. For `roles.w`, these are the keys below `roles`. */
-async function keys(_: Typed, current: string): Promise<Candidate[]> {
+async function keys(_: Typed, current: string): Promise<CompletionCandidate[]> {
   const { explainKey } = await import('../../../conf/explain-key.ts');
   const { jobJsonSchema } = await import('../../../conf/job-schema.ts');
   const above = current.split('.').slice(0, -1);

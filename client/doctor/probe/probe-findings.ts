@@ -1,7 +1,7 @@
 import { counted, formatBytes } from '../../../conf/values/quantities.ts';
 import { firstNames } from '../../../platform/text/first-names.ts';
 import { compareGlibc } from '../../python/wheel-name.ts';
-import { bad, doubtful, type Finding, good, type Verdict } from '../diagnosis.ts';
+import { bad, type CheckResult, doubtful, type Finding, good } from '../diagnosis.ts';
 import type { NodeFacts } from './node-facts.ts';
 
 const MOST_NAMED = 5;
@@ -19,7 +19,7 @@ interface Expectation {
 /** Returns one finding for each problem, with the names of the affected nodes, or a single good finding if there are no problems. */
 export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation): Finding[] {
   const probed = nodes.filter(({ notProbed }) => notProbed === '');
-  const verdicts: readonly (readonly [string, Verdict | null])[] = [
+  const verdicts: readonly (readonly [string, CheckResult | null])[] = [
     ['probe', unprobed(nodes)],
     ['runtime', runtimeVerdict(probed)],
     ['processor', cpuVerdict(probed)],
@@ -42,7 +42,7 @@ function named(nodes: readonly { readonly node: string }[]): string {
   );
 }
 
-function unprobed(nodes: readonly NodeFacts[]): Verdict | null {
+function unprobed(nodes: readonly NodeFacts[]): CheckResult | null {
   const missing = nodes.filter(({ notProbed }) => notProbed !== '');
   const reasons = missing.slice(0, MOST_NAMED).map(({ node, notProbed }) => `${node}: ${notProbed}`);
   const more = missing.length > MOST_NAMED ? [`and ${missing.length - MOST_NAMED} more nodes`] : [];
@@ -54,7 +54,7 @@ function unprobed(nodes: readonly NodeFacts[]): Verdict | null {
       );
 }
 
-function runtimeVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+function runtimeVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const failed = nodes.filter(({ runtime }) => runtime === '');
   const [first] = failed;
   if (first === undefined) {
@@ -71,7 +71,7 @@ function runtimeVerdict(nodes: readonly NodeFacts[]): Verdict | null {
   );
 }
 
-function cpuVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+function cpuVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const lacking = nodes.filter(({ machine, cpuFlags }) => machine === 'x86_64' && !cpuFlags.includes('avx'));
   return lacking.length === 0
     ? null
@@ -81,7 +81,7 @@ function cpuVerdict(nodes: readonly NodeFacts[]): Verdict | null {
       );
 }
 
-function storageVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+function storageVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const failed = nodes.filter(({ storage }) => storage !== null && storage !== '');
   const [first] = failed;
   return first === undefined
@@ -92,7 +92,7 @@ function storageVerdict(nodes: readonly NodeFacts[]): Verdict | null {
       );
 }
 
-function portsVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+function portsVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const blocked = nodes.flatMap(({ node, unreached, ports }) => unreached.map((other) => ({ from: node, ports, ...other })));
   const [first] = blocked;
   if (first === undefined) {
@@ -106,7 +106,7 @@ function portsVerdict(nodes: readonly NodeFacts[]): Verdict | null {
   );
 }
 
-function gpuVerdict(nodes: readonly NodeFacts[], yarnGpus: ReadonlyMap<string, number>): Verdict | null {
+function gpuVerdict(nodes: readonly NodeFacts[], yarnGpus: ReadonlyMap<string, number>): CheckResult | null {
   const scheduled = nodes.filter(({ node }) => (yarnGpus.get(node) ?? 0) > 0);
   const without = scheduled.filter(({ gpuDriver }) => gpuDriver === '');
   if (without.length > 0) {
@@ -124,7 +124,7 @@ function gpuVerdict(nodes: readonly NodeFacts[], yarnGpus: ReadonlyMap<string, n
       );
 }
 
-function pythonVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+function pythonVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const without = nodes.filter(({ pythons }) => pythons.length === 0);
   return without.length === 0
     ? null
@@ -134,7 +134,7 @@ function pythonVerdict(nodes: readonly NodeFacts[]): Verdict | null {
       );
 }
 
-function diskVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+function diskVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const full = nodes.filter(({ diskFreeBytes }) => diskFreeBytes !== null && diskFreeBytes < LEAST_DISK_BYTES);
   return full.length === 0
     ? null
@@ -144,7 +144,7 @@ function diskVerdict(nodes: readonly NodeFacts[]): Verdict | null {
       );
 }
 
-function sharedMemoryVerdict(nodes: readonly NodeFacts[]): Verdict | null {
+function sharedMemoryVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const small = nodes.filter(({ shmBytes }) => shmBytes === null || shmBytes < LEAST_SHM_BYTES);
   return small.length === 0
     ? null
@@ -154,7 +154,7 @@ function sharedMemoryVerdict(nodes: readonly NodeFacts[]): Verdict | null {
       );
 }
 
-function userVerdict(nodes: readonly NodeFacts[], user: string): Verdict | null {
+function userVerdict(nodes: readonly NodeFacts[], user: string): CheckResult | null {
   const others = nodes.filter((node) => node.user !== '' && node.user !== user);
   return others.length === 0
     ? null

@@ -120,6 +120,6 @@ function profileLine(metrics: Readonly<Record<string, number>>): string[] {
   if (profile === null) {
     return [];
   }
-  const parts = profile.phases.map(({ name, ms }) => `${ms.toFixed(1)} ms ${name}`);
+  const parts = profile.activities.map(({ name, ms }) => `${ms.toFixed(1)} ms ${name}`);
   return [`step time: ${parts.join(', ')}${profile.slowestRank === undefined ? '' : `; rank ${profile.slowestRank} was the slowest`}`];
 }

@@ -4,10 +4,10 @@ import { amountsOf } from '../../../hadoop/yarn/resource-amounts.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { firstNames } from '../../../platform/text/first-names.ts';
 import { reachedLabels } from './node-labels.ts';
-import { type Resources, vector } from './resource-vector.ts';
+import { type SiteResources, vector } from './resource-vector.ts';
 import { hasMixedMode, leafQueues, type SchedulerDraft, type SchedulerView, staticQueues } from './scheduler-draft.ts';
 
-export const MASTER: Resources = { memory: 1024, vcores: 1 };
+export const MASTER: SiteResources = { memory: 1024, vcores: 1 };
 
 /** Default maximum number of applications in the cluster. */
 const MAXIMUM_APPLICATIONS = 10_000;
@@ -15,7 +15,7 @@ const MAXIMUM_APPLICATIONS = 10_000;
 interface Limit {
   /** Key in the site file, such as `quotas.queues.research.total`. */
   readonly path: string;
-  readonly amounts: Resources;
+  readonly amounts: SiteResources;
 }
 
 /**
@@ -161,7 +161,7 @@ function setAmounts(draft: SchedulerDraft, queue: CapacityQueue, limit: Limit | 
 function partitionsOf(
   queue: CapacityQueue,
   view: SchedulerView,
-): { readonly key: string; readonly own: QueuePartition; readonly above: Resources }[] {
+): { readonly key: string; readonly own: QueuePartition; readonly above: SiteResources }[] {
   const parent = staticQueues(view.root).find(({ children }) => children.includes(queue));
   const reached = reachedLabels(queue, view);
   return queue.partitions.flatMap((own) => {
@@ -178,7 +178,7 @@ function partitionsOf(
  * Adds the resources of `masters` ApplicationMasters to a limit, because the scheduler counts ApplicationMasters toward the limit, whereas
  * totals exclude them. Limits the result to the parent queue's maximum.
  */
-function within({ amounts }: Limit, own: QueuePartition, above: Resources, masters: number): Resources {
+function within({ amounts }: Limit, own: QueuePartition, above: SiteResources, masters: number): SiteResources {
   const now = amountsOf(own.maximum);
   return Object.fromEntries(
     Object.entries(now).map(([type, most]) => {

@@ -1,5 +1,5 @@
 /** Resource amounts, keyed by the resource names that the site file uses. Memory is in MiB. */
-export type Resources = Readonly<Record<string, number>>;
+export type SiteResources = Readonly<Record<string, number>>;
 
 const CAPACITY_NAMES: Readonly<Record<string, string>> = { gpus: 'yarn.io/gpu' };
 const ALLOCATION_NAMES: Readonly<Record<string, string>> = { ...CAPACITY_NAMES, memory: 'memory-mb' };
@@ -13,7 +13,7 @@ export function vector(amounts: Readonly<Record<string, number | string>>): stri
 }
 
 /** Formats the size of the largest container, for example `memory-mb=1024,vcores=1,yarn.io/gpu=0`. */
-export function allocation(amounts: Resources): string {
+export function allocation(amounts: SiteResources): string {
   return pairs(amounts, ALLOCATION_NAMES);
 }
 

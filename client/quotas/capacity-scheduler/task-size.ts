@@ -2,7 +2,7 @@ import type { Amounts, Quotas, RoleLimits } from '../../../conf/quota-schema.ts'
 import { entryOf } from '../../../conf/quotas.ts';
 import { amountsOf } from '../../../hadoop/yarn/resource-amounts.ts';
 import { MASTER } from './maximum-capacity.ts';
-import { allocation, type Resources } from './resource-vector.ts';
+import { allocation, type SiteResources } from './resource-vector.ts';
 import { leafQueues, type SchedulerDraft, type SchedulerView } from './scheduler-draft.ts';
 
 /** Sets each queue's maximum allocation to the size of the largest task that its limits allow. */
@@ -16,7 +16,7 @@ export function limitTasks(draft: SchedulerDraft, { quotas, root }: SchedulerVie
       continue;
     }
     const now = amountsOf(queue.maximumAllocation);
-    const largest: Resources = Object.fromEntries(
+    const largest: SiteResources = Object.fromEntries(
       Object.entries(now).map(([type, most]) => {
         const task = allowed[type];
         // The limit must be large enough for ApplicationMasters.

@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { fileErrorOf, TonyError } from '../../../platform/errors.ts';
 import { Secret } from '../../../platform/secret.ts';
 import { decodeCredentials, type Token } from '../../rpc/credentials.ts';
-import type { Identity, Login, LoginDescription, TokenService } from '../../security/login.ts';
+import type { HttpIdentity, Login, LoginDescription, TokenService } from '../../security/login.ts';
 import type { HadoopConfiguration } from '../configuration.ts';
 import { allGateways } from '../file-systems/gateway.ts';
 
@@ -38,7 +38,7 @@ export class GatewayLogin implements Login {
     return this.#inner.describe();
   }
 
-  async identify(url: URL): Promise<Identity> {
+  async identify(url: URL): Promise<HttpIdentity> {
     this.#credentials ??= this.#read();
     const credentials = await this.#credentials;
     return credentials === null
@@ -46,7 +46,7 @@ export class GatewayLogin implements Login {
       : { query: {}, headers: { Authorization: `Basic ${Buffer.from(credentials.reveal()).toString('base64')}` } };
   }
 
-  refused(url: URL, identity: Identity): boolean {
+  refused(url: URL, identity: HttpIdentity): boolean {
     return identity.headers.Authorization?.startsWith('Basic ') ? false : this.#inner.refused(url, identity);
   }
 

@@ -5,7 +5,7 @@ import type { NativeBackend } from './native-backend.ts';
 export const ALIGNMENT = 16;
 
 /** Location and shape of a tensor in an array of numbers. `at` is the index of the tensor's first number. */
-export interface Place {
+export interface WindowPlace {
   readonly at: number;
   readonly shape: readonly number[];
 }
@@ -35,7 +35,7 @@ export class MemoryWindow {
   }
 
   /** Creates one tensor for each place, and overwrites the numbers at that place. Returns null if TensorFlow would copy the memory. */
-  static open(native: NativeBackend, numbers: Float32Array, places: readonly Place[]): MemoryWindow | null {
+  static open(native: NativeBackend, numbers: Float32Array, places: readonly WindowPlace[]): MemoryWindow | null {
     if (native.usesGpu) {
       return null;
     }
@@ -75,7 +75,7 @@ export class MemoryWindow {
    * Returns true if TensorFlow uses the memory in place. TensorFlow reports no error when it copies memory instead, so this method writes
    * to each tensor and checks that the numbers appear in the memory.
    */
-  #isOpen(numbers: Float32Array, places: readonly Place[]): boolean {
+  #isOpen(numbers: Float32Array, places: readonly WindowPlace[]): boolean {
     const { tf } = this.#native;
     return places.every(({ at, shape }, index) => {
       const size = shape.reduce((product, length) => product * length, 1);
@@ -86,7 +86,7 @@ export class MemoryWindow {
   }
 }
 
-function paneOf({ tf }: NativeBackend, numbers: Float32Array, { at, shape }: Place): Pane {
+function paneOf({ tf }: NativeBackend, numbers: Float32Array, { at, shape }: WindowPlace): Pane {
   const size = shape.reduce((product, length) => product * length, 1);
   const memory = numbers.subarray(at, at + size);
   // TensorFlow copies a matrix with several rows faster than it copies one long row.

@@ -16,7 +16,7 @@ interface TypeNumbers {
   readonly TF_ATTR_FLOAT: number;
 }
 
-export interface Attribute {
+export interface KernelAttribute {
   readonly name: string;
   readonly type: number;
   readonly value: number | boolean | string | readonly number[];
@@ -24,10 +24,10 @@ export interface Attribute {
 
 interface Executor {
   readonly binding: TypeNumbers;
-  executeSingleOutput(operation: string, attributes: readonly Attribute[], inputs: readonly tfjs.Tensor[]): tfjs.Tensor;
+  executeSingleOutput(operation: string, attributes: readonly KernelAttribute[], inputs: readonly tfjs.Tensor[]): tfjs.Tensor;
   executeMultipleOutputs(
     operation: string,
-    attributes: readonly Attribute[],
+    attributes: readonly KernelAttribute[],
     inputs: readonly tfjs.Tensor[],
     outputs: number,
   ): tfjs.Tensor[];
@@ -44,7 +44,7 @@ export class NativeBackend {
   readonly tf: typeof tfjs;
   readonly #executor: Executor;
   readonly #types: TypeNumbers;
-  readonly #float: readonly Attribute[];
+  readonly #float: readonly KernelAttribute[];
   /** Names for which `runWithFallback` uses the fallback. */
   readonly #unavailable = new Set<string>();
 
@@ -66,17 +66,17 @@ export class NativeBackend {
   }
 
   /** Runs an operation that has one output, and whose T attribute is float32. */
-  run(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): tfjs.Tensor {
+  run(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly KernelAttribute[] = []): tfjs.Tensor {
     return this.#executor.executeSingleOutput(operation, [...this.#float, ...attributes], inputs);
   }
 
   /** Runs an operation with exactly the given attributes and any number of outputs. */
-  runRaw(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[], outputs: number): tfjs.Tensor[] {
+  runRaw(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly KernelAttribute[], outputs: number): tfjs.Tensor[] {
     return this.#executor.executeMultipleOutputs(operation, attributes, inputs, outputs);
   }
 
   /** Runs an operation that changes an input in place and has no outputs. Its T attribute is float32. */
-  change(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly Attribute[] = []): void {
+  change(operation: string, inputs: readonly tfjs.Tensor[], attributes: readonly KernelAttribute[] = []): void {
     this.#executor.executeMultipleOutputs(operation, [...this.#float, ...attributes], inputs, 0);
   }
 
@@ -115,31 +115,31 @@ export class NativeBackend {
     return this.#executor.refCount(tensor.dataId);
   }
 
-  type(name: string): Attribute {
+  type(name: string): KernelAttribute {
     return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_FLOAT };
   }
 
-  integerType(name: string): Attribute {
+  integerType(name: string): KernelAttribute {
     return { name, type: this.#types.TF_ATTR_TYPE, value: this.#types.TF_INT32 };
   }
 
-  text(name: string, value: string): Attribute {
+  text(name: string, value: string): KernelAttribute {
     return { name, type: this.#types.TF_ATTR_STRING, value };
   }
 
-  shape(name: string, value: readonly number[]): Attribute {
+  shape(name: string, value: readonly number[]): KernelAttribute {
     return { name, type: this.#types.TF_ATTR_SHAPE, value };
   }
 
-  flag(name: string, value: boolean): Attribute {
+  flag(name: string, value: boolean): KernelAttribute {
     return { name, type: this.#types.TF_ATTR_BOOL, value };
   }
 
-  integers(name: string, value: number | readonly number[]): Attribute {
+  integers(name: string, value: number | readonly number[]): KernelAttribute {
     return { name, type: this.#types.TF_ATTR_INT, value };
   }
 
-  number(name: string, value: number): Attribute {
+  number(name: string, value: number): KernelAttribute {
     return { name, type: this.#types.TF_ATTR_FLOAT, value };
   }
 }

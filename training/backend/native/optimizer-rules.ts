@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { Attribute, NativeBackend } from './native-backend.ts';
+import type { KernelAttribute, NativeBackend } from './native-backend.ts';
 
 /*
  * Maps each optimizer of TensorFlow.js 4.22 to a fused TensorFlow kernel. If the formulas differ, the rule passes adjusted scalars. In the
@@ -38,7 +38,7 @@ export interface OptimizerRule {
   readonly kernel: string;
   /** Slots in the order in which the kernel expects them after the variable. */
   readonly slots: readonly SlotKind[];
-  readonly attributes: readonly Attribute[];
+  readonly attributes: readonly KernelAttribute[];
   /** Position of the gradient among the kernel's scalar inputs. */
   readonly gradientAt: number;
   /** Returns the scalars for one step. Must be called exactly once in each step. */

@@ -8,7 +8,7 @@ import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/rea
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { Dataset } from './dataset.ts';
 
-export interface FeedOptions {
+export interface FeedSourceOptions {
   /** Number of producers that must connect before the feed can end. The feed ends when all connected producers have ended. Default: 1. */
   readonly producers?: number;
 }
@@ -29,7 +29,7 @@ let openedReaders = 0;
  * @param name may contain letters, digits, dots, underscores and dashes.
  * @throws TonyError USAGE if a program reads the feed outside a job.
  */
-export function fromFeed(name: string, options: FeedOptions = {}): Dataset<Buffer> {
+export function fromFeed(name: string, options: FeedSourceOptions = {}): Dataset<Buffer> {
   const producers = wholeNumber('producers', options.producers ?? 1);
   if (!/^[\w.-]{1,100}$/.test(name)) {
     throw new TonyError('DATA_INVALID', `"${name}" is not a valid feed name: use letters, digits, dots, underscores and dashes`);

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { pushInto } from '../../connections/reader.ts';
-import { encodeFrame, type FrameKind, MAX_HEAD_BYTES } from './frame.ts';
-import { FrameReader } from './frame-reader.ts';
+import { encodeFrame, MAX_HEAD_BYTES, type ServerFrameKind } from './frame.ts';
+import { ServerFrameReader } from './frame-reader.ts';
 
 interface Sent {
-  readonly kind: FrameKind;
+  readonly kind: ServerFrameKind;
   readonly id: number;
   readonly head: Record<string, unknown> | null;
   readonly body: Uint8Array;
@@ -23,12 +23,12 @@ function bytesOf({ kind, id, head, body }: Sent): Buffer {
   return Buffer.concat([encodeFrame(kind, id, text, body.length), body]);
 }
 
-function reader(): { reader: FrameReader; frames: Sent[]; broken: string[] } {
+function reader(): { reader: ServerFrameReader; frames: Sent[]; broken: string[] } {
   const frames: Sent[] = [];
   const broken: string[] = [];
   return {
     ...{ frames, broken },
-    reader: new FrameReader({
+    reader: new ServerFrameReader({
       place: ({ bodyBytes }) => new Uint8Array(bodyBytes),
       complete: ({ kind, id }, head, body) => frames.push({ kind, id, head: head as Sent['head'], body }),
       broken: (reason) => broken.push(reason),
@@ -93,7 +93,7 @@ test('the reader allocates no memory for the length that a header claims', () =>
   expect(broken).toEqual([expect.stringContaining('sent a frame with a head of')]);
 
   const refused: string[] = [];
-  const strict = new FrameReader({
+  const strict = new ServerFrameReader({
     place: () => {
       throw new Error('not expected');
     },

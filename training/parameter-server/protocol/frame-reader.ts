@@ -1,14 +1,14 @@
 import { messageOf } from '../../../platform/errors.ts';
 import type { Reader } from '../../connections/reader.ts';
-import { decodeFrame, FRAME_BYTES, type Frame } from './frame.ts';
+import { decodeFrame, FRAME_BYTES, type ServerFrame } from './frame.ts';
 
 export interface FrameEvents {
   /**
    * Returns a buffer of exactly `frame.bodyBytes` bytes for the frame's body. Called once the frame's head has arrived.
    * @throws if the receiver does not expect this body.
    */
-  place(frame: Frame, head: unknown): Uint8Array;
-  complete(frame: Frame, head: unknown, body: Uint8Array): void;
+  place(frame: ServerFrame, head: unknown): Uint8Array;
+  complete(frame: ServerFrame, head: unknown, body: Uint8Array): void;
   /** Called once if the input is invalid. The reader then stops. */
   broken(reason: string): void;
 }
@@ -16,13 +16,13 @@ export interface FrameEvents {
 const NO_BYTES = new Uint8Array(0);
 
 /** Parses frames from chunks of any size. Writes bodies directly to their destination, without copying them. */
-export class FrameReader implements Reader {
+export class ServerFrameReader implements Reader {
   readonly #events: FrameEvents;
   readonly #header = new Uint8Array(FRAME_BYTES);
   #part: 'header' | 'head' | 'body' = 'header';
   #place: Uint8Array = this.#header;
   #filled = 0;
-  #frame: Frame | null = null;
+  #frame: ServerFrame | null = null;
   #head: unknown = null;
   #over = false;
   readonly #nowhere = new Uint8Array(64 * 1024);
@@ -69,7 +69,7 @@ export class FrameReader implements Reader {
         return;
       }
       case 'head': {
-        const frame = this.#frame as Frame;
+        const frame = this.#frame as ServerFrame;
         const text = Buffer.from(this.#place.buffer, this.#place.byteOffset, this.#place.length).toString('utf8');
         this.#head = text === '' ? null : JSON.parse(text);
         this.#expect('body', frame.bodyBytes === 0 ? NO_BYTES : this.#events.place(frame, this.#head));
@@ -79,7 +79,7 @@ export class FrameReader implements Reader {
         return;
       }
       case 'body': {
-        const [frame, head, body] = [this.#frame as Frame, this.#head, this.#place];
+        const [frame, head, body] = [this.#frame as ServerFrame, this.#head, this.#place];
         this.#frame = null;
         this.#head = null;
         this.#expect('header', this.#header);

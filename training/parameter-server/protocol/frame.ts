@@ -15,8 +15,8 @@ import { FrameHeader } from '../../encoding/frame-header.ts';
  * The server answers each request from a worker with a frame that has the same ID. Answers may arrive in any order. A `held` frame
  * announces that an answer will be late. The receiver checks the body's length against the head before it allocates memory for the body.
  */
-export interface Frame {
-  readonly kind: FrameKind;
+export interface ServerFrame {
+  readonly kind: ServerFrameKind;
   readonly id: number;
   readonly headBytes: number;
   readonly bodyBytes: number;
@@ -25,7 +25,7 @@ export interface Frame {
 const KINDS = ['ask', 'answer', 'refusal', 'held', 'bye'] as const;
 
 /** `refusal` contains an error instead of an answer. `bye` means that the worker has finished and will not send any more requests. */
-export type FrameKind = (typeof KINDS)[number];
+export type ServerFrameKind = (typeof KINDS)[number];
 
 const HEADER = new FrameHeader('TNYP', KINDS, 3);
 
@@ -33,12 +33,18 @@ export const FRAME_BYTES = HEADER.bytes;
 const NO_HEAD = new Uint8Array(0);
 export const MAX_HEAD_BYTES = 16 * 1024 * 1024;
 
-export function encodeFrame(kind: FrameKind, id: number, head: Uint8Array, bodyBytes: number): Buffer {
+export function encodeFrame(kind: ServerFrameKind, id: number, head: Uint8Array, bodyBytes: number): Buffer {
   return Buffer.concat([HEADER.encode(kind, id >>> 0, head.length, bodyBytes), head]);
 }
 
 /** Sends a frame. @param body sent without being copied, so the bytes must not change. */
-export function sendFrame(channel: Channel, kind: FrameKind, id: number, head: object | null, body: readonly Uint8Array[] = []): void {
+export function sendFrame(
+  channel: Channel,
+  kind: ServerFrameKind,
+  id: number,
+  head: object | null,
+  body: readonly Uint8Array[] = [],
+): void {
   const bodyBytes = body.reduce((sum, { length }) => sum + length, 0);
   channel.cork();
   channel.write(encodeFrame(kind, id, head === null ? NO_HEAD : Buffer.from(JSON.stringify(head)), bodyBytes));
@@ -49,7 +55,7 @@ export function sendFrame(channel: Channel, kind: FrameKind, id: number, head: o
 }
 
 /** Decodes a header. @returns the frame, or the reason why the bytes are not a frame. */
-export function decodeFrame(bytes: Uint8Array): Frame | { readonly refusal: string } {
+export function decodeFrame(bytes: Uint8Array): ServerFrame | { readonly refusal: string } {
   const header = HEADER.decode(bytes);
   if (header === null) {
     return { refusal: 'sent data that is not a frame' };

@@ -136,8 +136,8 @@ export const ask = z.discriminatedUnion('ask', [
   z.object({ ask: z.literal('sealed') }),
 ]);
 
-export type Ask = z.infer<typeof ask>;
-export type AskOf<Kind extends Ask['ask']> = Extract<Ask, { ask: Kind }>;
+export type ServerAsk = z.infer<typeof ask>;
+export type ServerAskOf<Kind extends ServerAsk['ask']> = Extract<ServerAsk, { ask: Kind }>;
 
 export const helloAnswer = z.object({ state: z.enum(['empty', 'prepared', 'open']) });
 export const joinAnswer = z.object({

@@ -1,9 +1,9 @@
 import { TonyError } from '../../../platform/errors.ts';
-import type { AskOf } from '../protocol/messages.ts';
+import type { ServerAskOf } from '../protocol/messages.ts';
 import type { ServedShard } from './served-shard.ts';
 
 /** @throws TonyError RING_MISMATCH if the worker's variables or optimizer differ from the chief's. */
-export function checkEntered(shard: ServedShard, rank: number, { first, variables, optimizer }: AskOf<'enter'>): void {
+export function checkEntered(shard: ServedShard, rank: number, { first, variables, optimizer }: ServerAskOf<'enter'>): void {
   for (const [index, { name, shape }] of variables.entries()) {
     const { described } = shard.variable(first + index);
     if (String(described.shape) !== String(shape) || withoutNumbers(described.name) !== withoutNumbers(name)) {
@@ -23,7 +23,7 @@ export function checkEntered(shard: ServedShard, rank: number, { first, variable
 /**
  * Creates the error for a worker that uses a variable or an optimizer in a step in which the chief did not use that variable or optimizer.
  */
-export function unusedByChief(shard: ServedShard, rank: number, { variables, first, step }: AskOf<'enter'>): TonyError {
+export function unusedByChief(shard: ServedShard, rank: number, { variables, first, step }: ServerAskOf<'enter'>): TonyError {
   const [name] = variables.flatMap(({ name }, index) => (first + index < shard.count ? [] : [name]));
   const what = name === undefined ? 'an optimizer' : `the variable ${name}`;
   return new TonyError('RING_MISMATCH', `rank ${rank} trains ${what} in step ${step}, but rank 0 took that step without it`, {

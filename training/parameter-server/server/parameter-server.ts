@@ -6,7 +6,7 @@ import type { Channel } from '../../connections/channel.ts';
 import { IncomingHandshakes } from '../../connections/incoming-handshakes.ts';
 import { type Listener, openListener } from '../../connections/listener.ts';
 import { serverKey } from '../protocol/server-key.ts';
-import { type ServerTimeouts, Session, type SessionOptions } from './session.ts';
+import { ServerSession, type ServerTimeouts, type SessionOptions } from './session.ts';
 import { WorkerConnection } from './worker-connection.ts';
 
 export interface ParameterServerOptions extends Omit<SessionOptions, keyof ServerTimeouts> {
@@ -36,7 +36,7 @@ const MAX_ENDED_RUNS = 4;
 export class ParameterServer {
   readonly #options: ParameterServerOptions;
   readonly #server: Server;
-  readonly #sessions = new Map<number, Session>();
+  readonly #sessions = new Map<number, ServerSession>();
   readonly #removed = new Set<number>();
   readonly #handshakes: IncomingHandshakes;
   readonly #connections = new Set<Socket>();
@@ -91,7 +91,7 @@ export class ParameterServer {
     });
   }
 
-  #sessionOf(run: number): Session {
+  #sessionOf(run: number): ServerSession {
     const existing = this.#sessions.get(run);
     if (existing !== undefined) {
       return existing;
@@ -102,7 +102,7 @@ export class ParameterServer {
     if (this.#sessions.size >= MAX_RUNS) {
       throw new TonyError('RING_MISMATCH', `the program has more than ${MAX_RUNS} runs, but a parameter server can hold only ${MAX_RUNS}`);
     }
-    const session = new Session({ ...this.#options, ...DEFAULT_SERVER_TIMEOUTS, ...this.#options.timeouts });
+    const session = new ServerSession({ ...this.#options, ...DEFAULT_SERVER_TIMEOUTS, ...this.#options.timeouts });
     this.#sessions.set(run, session);
     return session;
   }

@@ -2,7 +2,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
 import type { ShardDescription, StoredTensor } from '../../checkpoint/checkpoint-format.ts';
 import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
-import type { AskOf } from '../protocol/messages.ts';
+import type { ServerAskOf } from '../protocol/messages.ts';
 import type { ServedShard } from './served-shard.ts';
 
 /** Reads and writes this server's part of checkpoints. Keeps copies of the server's state in memory until they are written. */
@@ -19,7 +19,7 @@ export class ServerCheckpoints {
   }
 
   /** Loads the weights and optimizer 0's state into the shard. */
-  async restore(shard: ServedShard, { dir, step, iterations }: NonNullable<AskOf<'prepare'>['restore']>): Promise<void> {
+  async restore(shard: ServedShard, { dir, step, iterations }: NonNullable<ServerAskOf<'prepare'>['restore']>): Promise<void> {
     const store = this.#storeIn(dir);
     const checkpoint = await store.openCheckpoint(step);
     const names = shard.namesIn(checkpoint.manifest.tensors.map(({ name }) => name));
@@ -27,7 +27,7 @@ export class ServerCheckpoints {
   }
 
   /** Copies the shard's current state. @param withScalars see `ServedShard.capture`. */
-  async capture(shard: ServedShard, { step, writing }: AskOf<'capture'>, withScalars: boolean): Promise<void> {
+  async capture(shard: ServedShard, { step, writing }: ServerAskOf<'capture'>, withScalars: boolean): Promise<void> {
     for (const older of this.#copies.keys()) {
       if (older === step || older !== writing) {
         this.#copies.delete(older);
@@ -38,7 +38,7 @@ export class ServerCheckpoints {
     await copy;
   }
 
-  async write({ step, dir, pending, index, count }: AskOf<'write'>): Promise<ShardDescription> {
+  async write({ step, dir, pending, index, count }: ServerAskOf<'write'>): Promise<ShardDescription> {
     const tensors = await this.#copies.get(step);
     if (tensors === undefined) {
       throw new TonyError('CHECKPOINT_FAILED', `a newer copy has replaced the copy of step ${step}`);

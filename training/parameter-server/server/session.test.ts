@@ -6,8 +6,8 @@ import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
 import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
 import { folder } from '../../testing/resources.ts';
-import type { Ask } from '../protocol/messages.ts';
-import { Session } from './session.ts';
+import type { ServerAsk } from '../protocol/messages.ts';
+import { ServerSession } from './session.ts';
 import type { Client } from './worker-request.ts';
 
 beforeAll(async () => {
@@ -37,8 +37,8 @@ class Listening implements Client {
   }
 }
 
-function start(checkpointDir: string | null = null, worldSize = 1): { session: Session; client: Listening } {
-  const session = new Session({
+function start(checkpointDir: string | null = null, worldSize = 1): { session: ServerSession; client: Listening } {
+  const session = new ServerSession({
     ...{ tf, storage: new FileStorage(), checkpointDir, index: 0, worldSize, replaceMs: 60_000, joinMs: 60_000 },
     onNotice: () => {},
   });
@@ -48,7 +48,7 @@ function start(checkpointDir: string | null = null, worldSize = 1): { session: S
   return { session, client };
 }
 
-const PREPARE: Extract<Ask, { ask: 'prepare' }> = {
+const PREPARE: Extract<ServerAsk, { ask: 'prepare' }> = {
   ask: 'prepare',
   addition: {
     first: 0,
@@ -75,7 +75,7 @@ test('a server sends `held` to its worker while it reads or writes a checkpoint'
   const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);
   const origin = { applicationId: 'application_1_0001', generation: 1 };
-  const during = async (id: number, message: Ask, body = NOTHING) => {
+  const during = async (id: number, message: ServerAsk, body = NOTHING) => {
     client.held.length = 0;
     const handled = session.handle(client, id, message, body);
     session.holdWaiting();

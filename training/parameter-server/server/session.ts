@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
 import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
-import type { Ask, AskOf } from '../protocol/messages.ts';
+import type { ServerAsk, ServerAskOf } from '../protocol/messages.ts';
 import { CheckpointPause } from './checkpoint-pause.ts';
 import { DelayedRequests } from './delayed-requests.ts';
 import { checkEntered, unusedByChief } from './entered-variables.ts';
@@ -32,7 +32,7 @@ export interface SessionOptions extends ServerTimeouts {
 }
 
 /** The complete state of one run on one parameter server. Does not contain socket code. */
-export class Session {
+export class ServerSession {
   readonly #options: SessionOptions;
   readonly #clients = new Map<number, Client>();
   readonly #ended = new Set<number>();
@@ -136,7 +136,7 @@ export class Session {
    * Returns the number of body bytes that a request must have.
    * @throws TonyError if the request is invalid in the current state.
    */
-  bodyBytes(message: Ask): number {
+  bodyBytes(message: ServerAsk): number {
     switch (message.ask) {
       case 'prepare':
         return this.#newShard(null).numbersOf(message.addition, message.restore === null) * 4;
@@ -154,7 +154,7 @@ export class Session {
   }
 
   /** @param body the request's body. Only `put` and `prepare` use it after the call returns. */
-  async handle(client: Client, id: number, message: Ask, body: Uint8Array): Promise<void> {
+  async handle(client: Client, id: number, message: ServerAsk, body: Uint8Array): Promise<void> {
     const request = new WorkerRequest(client, id);
     switch (message.ask) {
       case 'hello':
@@ -209,7 +209,7 @@ export class Session {
     }
   }
 
-  async #prepare(message: AskOf<'prepare'>, body: Uint8Array): Promise<void> {
+  async #prepare(message: ServerAskOf<'prepare'>, body: Uint8Array): Promise<void> {
     if (this.#state === 'open') {
       throw new TonyError('RING_MISMATCH', 'this parameter server already holds the weights of the run');
     }
@@ -269,7 +269,7 @@ export class Session {
     this.#delayed.when(request, () => this.#state === 'open', answer);
   }
 
-  #enter(request: WorkerRequest, message: AskOf<'enter'>): void {
+  #enter(request: WorkerRequest, message: ServerAskOf<'enter'>): void {
     const { first, variables, optimizer, chief, step } = message;
     const shard = this.#open();
     const ids = variables.map((_, index) => first + index);
@@ -291,7 +291,7 @@ export class Session {
     this.#delayed.release();
   }
 
-  #answerEntered(request: WorkerRequest, shard: ServedShard, message: AskOf<'enter'>, ids: readonly number[]): void {
+  #answerEntered(request: WorkerRequest, shard: ServedShard, message: ServerAskOf<'enter'>, ids: readonly number[]): void {
     checkEntered(shard, request.rank, message);
     const entered = ids.map((id) => shard.variable(id)).filter(({ piece }) => piece !== null);
     const numbers = entered.map((each) => each.enter(request.rank));
@@ -299,7 +299,7 @@ export class Session {
     shard.forget(this.#clock.counted());
   }
 
-  #add(request: WorkerRequest, { addition }: AskOf<'add'>, body: Uint8Array): void {
+  #add(request: WorkerRequest, { addition }: ServerAskOf<'add'>, body: Uint8Array): void {
     this.#open().add(addition, numbersIn(body), true);
     request.answer({});
     this.#delayed.release();
@@ -309,7 +309,7 @@ export class Session {
    * Sends the weights. A worker joins the staleness clock when it first pulls weights for a step. If other workers have waited for this
    * pull, they then begin with the same weights.
    */
-  #pull(request: WorkerRequest, { now, all }: AskOf<'pull'>): void {
+  #pull(request: WorkerRequest, { now, all }: ServerAskOf<'pull'>): void {
     const { rank } = request;
     this.#open();
     if (!now && this.#clock.stateOf(rank) !== 'live') {
@@ -320,14 +320,14 @@ export class Session {
     this.#delayed.release();
   }
 
-  #assign(request: WorkerRequest, { variables }: AskOf<'assign'>, body: Uint8Array): void {
+  #assign(request: WorkerRequest, { variables }: ServerAskOf<'assign'>, body: Uint8Array): void {
     if (!this.#end.closing) {
       this.#open().assign(variables, numbersIn(body), request.rank);
     }
     request.answer({});
   }
 
-  #push(request: WorkerRequest, message: AskOf<'push'>, body: Uint8Array): void {
+  #push(request: WorkerRequest, message: ServerAskOf<'push'>, body: Uint8Array): void {
     const { rank } = request;
     const { optimizer, dropped } = message;
     const shard = this.#open();
@@ -358,7 +358,7 @@ export class Session {
     request.answer({ variables, iterations: shard.stepsOf(optimizer), signalled: this.#signalled.size }, numbers);
   }
 
-  #signal(request: WorkerRequest, { signal, reason }: AskOf<'signal'>): void {
+  #signal(request: WorkerRequest, { signal, reason }: ServerAskOf<'signal'>): void {
     this.#noteSignal(request.rank, signal);
     this.#reason ??= reason ?? null;
     request.answer({ signalled: this.#signalled.size, reason: this.#reason });
@@ -374,7 +374,7 @@ export class Session {
     this.#positions[rank] = position ?? this.#positions[rank] ?? null;
   }
 
-  async #capture(request: WorkerRequest, message: AskOf<'capture'>): Promise<void> {
+  async #capture(request: WorkerRequest, message: ServerAskOf<'capture'>): Promise<void> {
     const shard = this.#open();
     if (shard.retired) {
       throw new TonyError('RING_MISMATCH', 'the run has ended, so its state is no longer available for checkpoints');

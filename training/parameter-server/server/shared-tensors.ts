@@ -1,5 +1,5 @@
 import { TonyError } from '../../../platform/errors.ts';
-import type { AskOf, SharedKey, StoredShape } from '../protocol/messages.ts';
+import type { ServerAskOf, SharedKey, StoredShape } from '../protocol/messages.ts';
 import type { DelayedRequests } from './delayed-requests.ts';
 import type { WorkerRequest } from './worker-request.ts';
 
@@ -23,7 +23,7 @@ export class SharedTensors {
   }
 
   /** Stores the tensors. Before a new broadcast removes an old one, all ranks must have read the old one. */
-  put(request: WorkerRequest, { key, tensors }: AskOf<'put'>, body: Uint8Array): void {
+  put(request: WorkerRequest, { key, tensors }: ServerAskOf<'put'>, body: Uint8Array): void {
     this.#see(request, key);
     const removable = typeof key === 'number' ? key + 1 - KEPT_BROADCASTS : 0;
     const isDue = () => this.#ranks().every((rank) => (this.#seen.get(rank) ?? 0) >= removable);
@@ -40,7 +40,7 @@ export class SharedTensors {
   }
 
   /** @throws TonyError RING_MISMATCH if the broadcast has been removed. */
-  get(request: WorkerRequest, { key }: AskOf<'get'>): void {
+  get(request: WorkerRequest, { key }: ServerAskOf<'get'>): void {
     if (this.#isRemoved(key)) {
       throw new TonyError(
         'RING_MISMATCH',

@@ -1,29 +1,29 @@
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import type { Channel } from '../../connections/channel.ts';
-import { type Frame, type FrameKind, sendFrame } from '../protocol/frame.ts';
-import { FrameReader } from '../protocol/frame-reader.ts';
-import { type Ask, ask } from '../protocol/messages.ts';
-import type { Session } from './session.ts';
+import { type ServerFrame, type ServerFrameKind, sendFrame } from '../protocol/frame.ts';
+import { ServerFrameReader } from '../protocol/frame-reader.ts';
+import { ask, type ServerAsk } from '../protocol/messages.ts';
+import type { ServerSession } from './session.ts';
 import type { Client } from './worker-request.ts';
 
 /** The server's side of the connection to one worker in one run. */
 export class WorkerConnection implements Client {
   readonly rank: number;
   readonly #channel: Channel;
-  readonly #sessionOf: (run: number) => Session;
-  readonly #reader: FrameReader;
-  #session: Session | null = null;
+  readonly #sessionOf: (run: number) => ServerSession;
+  readonly #reader: ServerFrameReader;
+  #session: ServerSession | null = null;
   /** The request whose body is arriving. */
-  #message: Ask | null = null;
+  #message: ServerAsk | null = null;
   /** The buffer for gradients. All pushes reuse it, because `handle` has finished with the gradients when it returns. */
   #gradients = new Uint8Array(0);
   #saidBye = false;
 
-  constructor(channel: Channel, rank: number, sessionOf: (run: number) => Session) {
+  constructor(channel: Channel, rank: number, sessionOf: (run: number) => ServerSession) {
     this.rank = rank;
     this.#channel = channel;
     this.#sessionOf = sessionOf;
-    this.#reader = new FrameReader({
+    this.#reader = new ServerFrameReader({
       place: (frame, head) => this.#place(frame, head),
       complete: (frame, head, body) => this.#complete(frame, head, body),
       broken: (reason) => {
@@ -63,13 +63,13 @@ export class WorkerConnection implements Client {
     this.#send('held', id, null);
   }
 
-  #send(kind: FrameKind, id: number, head: object | null, body: readonly Uint8Array[] = []): void {
+  #send(kind: ServerFrameKind, id: number, head: object | null, body: readonly Uint8Array[] = []): void {
     if (!this.#channel.socket.destroyed) {
       sendFrame(this.#channel, kind, id, head, body);
     }
   }
 
-  #place(frame: Frame, head: unknown): Uint8Array {
+  #place(frame: ServerFrame, head: unknown): Uint8Array {
     const message = this.#understand(frame, head);
     const bytes = message === null ? 0 : (this.#session?.bodyBytes(message) ?? 0);
     if (bytes !== frame.bodyBytes) {
@@ -84,7 +84,7 @@ export class WorkerConnection implements Client {
     return this.#gradients.subarray(0, bytes);
   }
 
-  #understand(frame: Frame, head: unknown): Ask | null {
+  #understand(frame: ServerFrame, head: unknown): ServerAsk | null {
     if (frame.kind !== 'ask') {
       return null;
     }
@@ -92,7 +92,7 @@ export class WorkerConnection implements Client {
     return this.#message;
   }
 
-  #complete(frame: Frame, head: unknown, body: Uint8Array): void {
+  #complete(frame: ServerFrame, head: unknown, body: Uint8Array): void {
     if (frame.kind === 'bye') {
       this.#saidBye = true;
       this.#channel.socket.end();

@@ -20,7 +20,7 @@ import type { RemoteVariables } from './remote-variables.ts';
 import { endRun } from './run-seal.ts';
 import type { ServerGroup } from './server-group.ts';
 import { type ParameterServers, ServerRun } from './server-run.ts';
-import type { Entry } from './variable-registry.ts';
+import type { RegisteredOptimizer } from './variable-registry.ts';
 
 export function parameterServerStrategy(servers: ParameterServers): StrategyFactory {
   return { rank: servers.rank, worldSize: servers.worldSize, open: (context) => new ParameterServerStrategy(servers, context) };
@@ -96,7 +96,7 @@ class ParameterServerStrategy implements TrainingStrategy {
     const { servers, remote } = this.#run;
     const layers = layerNames(model.model);
     const named = this.#trained.map(({ variable }) => ({ name: variable.name, layer: layers.get(variable.id) ?? '' }));
-    const entry: Entry = {
+    const entry: RegisteredOptimizer = {
       optimizer: model.optimizer,
       variables: this.#trained.map(({ variable }) => variable),
       tensors: this.#trained.map(({ name }) => name),
@@ -114,7 +114,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   /** Initialises the servers from the newest valid checkpoint or, if there is none, from the chief's own weights. */
-  async #prepare(remote: RemoteVariables, entry: Entry, servers: ServerGroup): Promise<void> {
+  async #prepare(remote: RemoteVariables, entry: RegisteredOptimizer, servers: ServerGroup): Promise<void> {
     const { checkpoints, applicationId, generation } = this.#context;
     await checkpoints?.store.retireOlderThan({ applicationId, generation });
     if (checkpoints === null || !(await this.#prepareFromNewest(remote, entry, servers, checkpoints))) {
@@ -129,7 +129,7 @@ class ParameterServerStrategy implements TrainingStrategy {
 
   async #prepareFromNewest(
     remote: RemoteVariables,
-    entry: Entry,
+    entry: RegisteredOptimizer,
     servers: ServerGroup,
     { store, phase }: CheckpointPlan,
   ): Promise<boolean> {

@@ -9,10 +9,10 @@ import { enterAnswer, joinAnswer, MAX_REASON, signalAnswer, stateAnswer, weights
 import { additionOf, NO_ADDITION } from './addition.ts';
 import { NO_STATE, type OptimizerState, type SlotState, writeOptimizerState } from './optimizer-state.ts';
 import { bytesOf } from './piece-bytes.ts';
-import type { Answer } from './server-connection.ts';
+import type { ServerAnswer } from './server-connection.ts';
 import type { ServerGroup } from './server-group.ts';
 import { takeWeights } from './take-weights.ts';
-import { type Entry, type NewEntry, VariableRegistry } from './variable-registry.ts';
+import { type NewEntry, type RegisteredOptimizer, VariableRegistry } from './variable-registry.ts';
 
 export interface RemoteVariablesOptions {
   readonly tf: typeof tfjs;
@@ -67,7 +67,7 @@ export class RemoteVariables {
    * @throws TonyError CHECKPOINT_DAMAGED, CHECKPOINT_MISFIT, NOT_FOUND, MODEL_INVALID.
    */
   async prepare(
-    entry: Entry | null,
+    entry: RegisteredOptimizer | null,
     start: TrainingPosition | null,
     restore: { readonly dir: string; readonly checkpoint: OpenedCheckpoint } | null,
   ): Promise<void> {
@@ -104,7 +104,7 @@ export class RemoteVariables {
    * Registers variables and an optimizer before their first step. New variables receive the chief's values.
    * @throws TonyError RING_MISMATCH if the variables or the optimizer differ from the chief's; MODEL_INVALID.
    */
-  async enter(entry: Entry): Promise<void> {
+  async enter(entry: RegisteredOptimizer): Promise<void> {
     const { tf, rank, servers } = this.#options;
     const other = entry.variables.find(({ dtype }) => dtype !== 'float32');
     if (other !== undefined) {
@@ -144,7 +144,7 @@ export class RemoteVariables {
     this.#entered(added, answers);
   }
 
-  #entered(added: NewEntry, answers: readonly Answer[]): void {
+  #entered(added: NewEntry, answers: readonly ServerAnswer[]): void {
     this.#registry.register(added);
     const parts = answers.map(({ head, body }, server) => {
       const { pieces } = enterAnswer.parse(head);
@@ -271,7 +271,7 @@ export class RemoteVariables {
     writeOptimizerState(tf, optimizer, variables, { ...whole, slots: [...slots.values()].filter(({ variable }) => variable >= 0) });
   }
 
-  #taken(answers: readonly Answer[]): number {
+  #taken(answers: readonly ServerAnswer[]): number {
     const heads = answers.map(({ head }) => weightsAnswer.parse(head));
     this.#signalled = heads[0]?.signalled ?? 0;
     const parts = answers.map(({ body }, server) => ({ ids: heads[server]?.variables ?? [], body }));

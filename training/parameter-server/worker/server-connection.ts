@@ -3,11 +3,11 @@ import type { Channel, LossCode } from '../../connections/channel.ts';
 import { dialNeighbour } from '../../connections/connect.ts';
 import type { Identity } from '../../connections/handshake.ts';
 import type { Reader } from '../../connections/reader.ts';
-import { encodeFrame, type Frame, sendFrame } from '../protocol/frame.ts';
-import { FrameReader } from '../protocol/frame-reader.ts';
-import { type Ask, refusal } from '../protocol/messages.ts';
+import { encodeFrame, type ServerFrame, sendFrame } from '../protocol/frame.ts';
+import { ServerFrameReader } from '../protocol/frame-reader.ts';
+import { refusal, type ServerAsk } from '../protocol/messages.ts';
 
-export interface Answer {
+export interface ServerAnswer {
   readonly head: unknown;
   readonly body: Uint8Array;
 }
@@ -24,7 +24,7 @@ export interface ConnectionOptions {
 interface Pending {
   /** The maximum number of bytes in the answer's body. Null means MOST_UNKNOWN_BYTES. */
   readonly bodyBytes: number | null;
-  readonly resolve: (answer: Answer) => void;
+  readonly resolve: (answer: ServerAnswer) => void;
   readonly reject: (error: TonyError) => void;
 }
 
@@ -38,7 +38,7 @@ const SILENT_TICKS = 8;
  */
 export class ServerConnection implements Reader {
   readonly #options: ConnectionOptions;
-  readonly #reader: FrameReader;
+  readonly #reader: ServerFrameReader;
   readonly #pending = new Map<number, Pending>();
   #channel: Channel | null = null;
   #nextId = 0;
@@ -48,7 +48,7 @@ export class ServerConnection implements Reader {
 
   private constructor(options: ConnectionOptions) {
     this.#options = options;
-    this.#reader = new FrameReader({
+    this.#reader = new ServerFrameReader({
       place: (frame) => this.#place(frame),
       complete: (frame, head, body) => this.#complete(frame, head, body),
       broken: (reason) => this.#lose(reason),
@@ -68,8 +68,8 @@ export class ServerConnection implements Reader {
    * @param body sent without being copied, so the bytes must not change.
    * @param bodyBytes the maximum number of bytes in the answer's body.
    */
-  ask(head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
-    return new Promise<Answer>((resolve, reject) => {
+  ask(head: ServerAsk, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<ServerAnswer> {
+    return new Promise<ServerAnswer>((resolve, reject) => {
       const id = this.#nextId;
       this.#nextId = (id + 1) >>> 0;
       this.#pending.set(id, { bodyBytes, resolve, reject });
@@ -111,7 +111,7 @@ export class ServerConnection implements Reader {
     channel.watch((cause, code) => this.#lose(cause, code));
   }
 
-  #place(frame: Frame): Uint8Array {
+  #place(frame: ServerFrame): Uint8Array {
     const pending = this.#pending.get(frame.id);
     if (frame.kind !== 'answer' || pending === undefined || frame.bodyBytes > (pending.bodyBytes ?? MOST_UNKNOWN_BYTES)) {
       throw new Error(`sent ${frame.bodyBytes} bytes that no request expects`);
@@ -120,7 +120,7 @@ export class ServerConnection implements Reader {
     return Buffer.allocUnsafeSlow(frame.bodyBytes);
   }
 
-  #complete(frame: Frame, head: unknown, body: Uint8Array): void {
+  #complete(frame: ServerFrame, head: unknown, body: Uint8Array): void {
     const pending = this.#pending.get(frame.id);
     if (pending === undefined) {
       throw new Error('sent an answer without a request');

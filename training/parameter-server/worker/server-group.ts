@@ -3,9 +3,9 @@ import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
 import type { LossCode } from '../../connections/channel.ts';
 import { connectAll } from '../../connections/connect-all.ts';
 import { DEFAULT_TIMEOUTS, type RingOptions, type RingTimeouts } from '../../ring/ring.ts';
-import { type Ask, getAnswer, helloAnswer, type SharedKey } from '../protocol/messages.ts';
+import { getAnswer, helloAnswer, type ServerAsk, type SharedKey } from '../protocol/messages.ts';
 import { serverKey } from '../protocol/server-key.ts';
-import { type Answer, ServerConnection } from './server-connection.ts';
+import { type ServerAnswer, ServerConnection } from './server-connection.ts';
 
 /** The ring options, except that `addresses` lists the servers, and `onLost` receives a server's index. */
 export type ServerGroupOptions = Omit<RingOptions, 'listener' | 'onRefused'>;
@@ -92,7 +92,7 @@ export class ServerGroup {
   }
 
   /** Sends a request to one server. @throws TonyError PEER_LOST, or the server's own error if it refuses the request. */
-  async ask(server: number, head: Ask, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<Answer> {
+  async ask(server: number, head: ServerAsk, body: readonly Uint8Array[] = [], bodyBytes: number | null = null): Promise<ServerAnswer> {
     this.#asks++;
     this.#graceTimer?.ref();
     try {
@@ -104,8 +104,8 @@ export class ServerGroup {
 
   /** Sends a request to every server concurrently. @returns the answers in server order. */
   async askAll(
-    make: (server: number) => { readonly head: Ask; readonly body?: readonly Uint8Array[]; readonly bodyBytes?: number | null },
-  ): Promise<Answer[]> {
+    make: (server: number) => { readonly head: ServerAsk; readonly body?: readonly Uint8Array[]; readonly bodyBytes?: number | null },
+  ): Promise<ServerAnswer[]> {
     return await Promise.all(
       Array.from({ length: this.size }, (_, server) => {
         const { head, body = [], bodyBytes = null } = make(server);

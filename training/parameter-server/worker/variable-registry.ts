@@ -3,7 +3,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Piece } from '../protocol/layout.ts';
 
 /** An optimizer and its variables. A worker registers them with the servers before the first step that uses them. */
-export interface Entry {
+export interface RegisteredOptimizer {
   readonly optimizer: tfjs.Optimizer;
   /** float32 variables, in the order in which gradients are applied. */
   readonly variables: readonly tfjs.Variable[];
@@ -16,7 +16,7 @@ export interface Entry {
 }
 
 export interface NewEntry {
-  readonly entry: Entry;
+  readonly entry: RegisteredOptimizer;
   /** The number of the first new variable. New variables are numbered consecutively. */
   readonly first: number;
   readonly variables: readonly tfjs.Variable[];
@@ -58,7 +58,7 @@ export class VariableRegistry {
   }
 
   /** Returns the part of the entry that is not registered yet, or null if the whole entry is registered. */
-  newIn(entry: Entry): NewEntry | null {
+  newIn(entry: RegisteredOptimizer): NewEntry | null {
     const known = this.#optimizers.get(entry.optimizer);
     const variables = [...new Set(entry.variables)].filter(({ id }) => !this.#numbers.has(id));
     const assigned = new Set(known?.ids);

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { ALIGNMENT, MemoryWindow, type Place } from '../../backend/native/memory-window.ts';
+import { ALIGNMENT, MemoryWindow, type WindowPlace } from '../../backend/native/memory-window.ts';
 import { nativeKernelsOf } from '../../backend/native/native-kernels.ts';
 import type { NamedGradient } from '../../optimizer/named-gradient.ts';
 import type { Ring } from '../../ring/ring.ts';
@@ -19,7 +19,7 @@ export class FusedGradients {
   readonly #ring: Ring;
   readonly #wire: Wire;
   readonly #variables: readonly tfjs.Variable[];
-  readonly #places: readonly Place[];
+  readonly #places: readonly WindowPlace[];
   readonly #vector: Float32Array<ArrayBuffer>;
   readonly #extrasAt: number;
   /** Gives the backend direct access to the ring's memory. Null if the backend does not support this and gradients must be copied. */
@@ -49,7 +49,7 @@ export class FusedGradients {
    */
   load(gradients: tfjs.NamedTensorMap | null, present: Float32Array): void {
     for (const [index, { name, size, shape }] of this.#variables.entries()) {
-      const { at } = this.#places[index] as Place;
+      const { at } = this.#places[index] as WindowPlace;
       const gradient = gradients?.[name];
       const isMissing = gradient === undefined || gradient === null;
       present[index] = isMissing ? 0 : 1;
@@ -90,14 +90,14 @@ export class FusedGradients {
    */
   withTensors(present: Float32Array, use: (gradients: readonly NamedGradient[]) => void): void {
     const tensors =
-      this.#window?.tensors ?? this.#variables.map((variable, index) => this.#tensorOf(variable, this.#places[index] as Place));
+      this.#window?.tensors ?? this.#variables.map((variable, index) => this.#tensorOf(variable, this.#places[index] as WindowPlace));
     use(this.#variables.map(({ name }, index) => ({ name, tensor: present[index] === 0 ? null : (tensors[index] as tfjs.Tensor) })));
     if (this.#window === null) {
       this.#tf.dispose([...tensors]);
     }
   }
 
-  #tensorOf({ size, shape }: tfjs.Variable, { at }: Place): tfjs.Tensor {
+  #tensorOf({ size, shape }: tfjs.Variable, { at }: WindowPlace): tfjs.Tensor {
     return this.#tf.tensor(this.#vector.subarray(at, at + size), shape, 'float32');
   }
 

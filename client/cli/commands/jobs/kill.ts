@@ -1,6 +1,6 @@
 import { closing } from '../../../../platform/async/closing.ts';
 import type { KillImpact } from '../../../connections/operations/kill-job.ts';
-import type { Answer } from '../../../terminal/confirm.ts';
+import type { Confirmation } from '../../../terminal/confirm.ts';
 import { defineCommand } from '../define-command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
@@ -39,7 +39,7 @@ export const killCommand = defineCommand({
   },
 });
 
-async function ask(impact: KillImpact, stream: NodeJS.WriteStream): Promise<Answer> {
+async function ask(impact: KillImpact, stream: NodeJS.WriteStream): Promise<Confirmation> {
   const { killImpactLines } = await import('../../../output/lines/kill-lines.ts');
   const { confirm } = await import('../../../terminal/confirm.ts');
   const { printable, terminalOf } = await import('../../../terminal/terminal.ts');

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { createVector } from '../../../ring/ring-vector.ts';
 import { loadBackend } from '../../backend.ts';
-import { ALIGNMENT, MemoryWindow, type Place } from '../memory-window.ts';
+import { ALIGNMENT, MemoryWindow, type WindowPlace } from '../memory-window.ts';
 import type { NativeBackend } from '../native-backend.ts';
 import { nativeKernelsOf } from '../native-kernels.ts';
 import { equal, holds } from './properties.ts';
@@ -14,7 +14,7 @@ const native = nativeKernelsOf(tf) as NativeBackend;
 const shapes = fc.array(fc.array(fc.integer({ min: 1, max: 9 }), { maxLength: 4 }), { minLength: 1, maxLength: 5 });
 const sizeOf = (shape: readonly number[]) => shape.reduce((product, length) => product * length, 1);
 
-function placesOf(shapes: readonly number[][]): { places: Place[]; length: number } {
+function placesOf(shapes: readonly number[][]): { places: WindowPlace[]; length: number } {
   let length = 0;
   const places = shapes.map((shape) => {
     const at = length;
@@ -43,7 +43,7 @@ await holds("TensorFlow reads and writes the ring's memory in place", () => {
         numbers[index] = index;
       });
       window.tensors.forEach((tensor, index) => {
-        const { at, shape } = places[index] as Place;
+        const { at, shape } = places[index] as WindowPlace;
         equal(tensor.shape, shape);
         // TensorFlow reads the tensor's memory only when a kernel runs.
         equal(

@@ -1,18 +1,18 @@
 import type { ScalarCharts, ScalarSeries } from '../../../job-view.ts';
 
 /** One run's line in a chart, with strictly ascending steps. */
-export interface Curve extends Omit<ScalarSeries, 'tag'> {
+export interface RunCurve extends Omit<ScalarSeries, 'tag'> {
   readonly run: string;
 }
 
 export interface TagCurves {
   readonly tag: string;
-  readonly curves: readonly Curve[];
+  readonly curves: readonly RunCurve[];
 }
 
 /** Returns one chart per tag: loss and throughput first, then all other tags in natural name order. */
 export function curvesByTag({ runs }: ScalarCharts): TagCurves[] {
-  const byTag = new Map<string, Curve[]>();
+  const byTag = new Map<string, RunCurve[]>();
   for (const { name, scalars } of runs) {
     for (const { tag, steps, times, values } of scalars) {
       const curve = withoutOverwritten({ run: name, steps, times, values });
@@ -46,7 +46,7 @@ function importance(tag: string): number {
  * Removes points that a later point replaces. Training that resumes from a checkpoint writes some steps again, and TensorBoard shows the
  * newer values.
  */
-function withoutOverwritten(curve: Curve): Curve {
+function withoutOverwritten(curve: RunCurve): RunCurve {
   if (curve.steps.every((step, index) => index === 0 || step > (curve.steps[index - 1] ?? 0))) {
     return curve;
   }

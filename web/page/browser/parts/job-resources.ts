@@ -1,5 +1,5 @@
 import { isEndState, type JobStatus } from '../../../../conf/status/status.ts';
-import type { EventPage, LogFile, LogTail, ScalarCharts, UsagePage } from '../../../job-view.ts';
+import type { EventPage, LogName, LogTail, ScalarCharts, UsagePage } from '../../../job-view.ts';
 import { ApiError, getJson } from './api.ts';
 import { PolledResource } from './polled-resource.ts';
 import { withSamples } from './usage-history.ts';
@@ -53,7 +53,7 @@ export class JobResources {
     });
   }
 
-  log(options: { task: string; file: LogFile; tail: number; follow: boolean }): PolledResource<LogTail | 'none'> {
+  log(options: { task: string; file: LogName; tail: number; follow: boolean }): PolledResource<LogTail | 'none'> {
     const { task, file, tail, follow } = options;
     return new PolledResource<LogTail | 'none'>({
       load: async () => {

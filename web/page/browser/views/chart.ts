@@ -5,7 +5,7 @@ import { useMedia } from '../parts/environment.ts';
 import { type Content, html } from '../parts/html.ts';
 import { TIME_STEPS } from '../parts/time-steps.ts';
 
-export interface Line {
+export interface ChartLine {
   readonly name: string;
   readonly color: number;
   readonly xs: readonly number[];
@@ -16,7 +16,7 @@ export interface Line {
 
 export interface ChartProps {
   readonly title: string;
-  readonly lines: readonly Line[];
+  readonly lines: readonly ChartLine[];
   /** `time`: the x values are in seconds. */
   readonly x: 'number' | 'time';
   readonly logarithmic: boolean;
@@ -183,7 +183,7 @@ function point(plot: UPlot, x: number): void {
   plot.setCursor({ left: plot.valToPos(x, 'x'), top: plot.bbox.height / 2 / devicePixelRatio });
 }
 
-function legend(lines: readonly Line[], pointed: number | null, formatY: (y: number) => string): Content {
+function legend(lines: readonly ChartLine[], pointed: number | null, formatY: (y: number) => string): Content {
   return html`<ul class=${lines.length > MOST_NAMES ? 'legend many' : 'legend'}>
     ${lines.map((line) => {
       const value = valueAt(line, pointed);
@@ -197,7 +197,7 @@ function legend(lines: readonly Line[], pointed: number | null, formatY: (y: num
 }
 
 /** Returns the value nearest to the cursor, or the newest value if there is no cursor. */
-function valueAt({ xs, ys }: Line, pointed: number | null): number | null {
+function valueAt({ xs, ys }: ChartLine, pointed: number | null): number | null {
   if (pointed !== null) {
     return ys[nearest(xs, pointed)] ?? null;
   }
@@ -230,12 +230,12 @@ function described({ title, lines, formatX, formatY }: ChartProps): string {
  * Joins the lines on the common x axis that uPlot requires. In the result, undefined marks an x value at which a line has no point, and
  * null marks a gap.
  */
-function aligned(lines: readonly Line[]): UPlot.AlignedData {
+function aligned(lines: readonly ChartLine[]): UPlot.AlignedData {
   if (lines.length === 0) {
     return [[]];
   }
   const [first] = lines;
-  const columns = (line: Line) => (line.raw === null ? [line.ys] : [line.raw, line.ys]) as (number | null)[][];
+  const columns = (line: ChartLine) => (line.raw === null ? [line.ys] : [line.raw, line.ys]) as (number | null)[][];
   if (lines.every(({ xs }) => xs === first?.xs)) {
     return [[...(first?.xs ?? [])], ...lines.flatMap(columns)] as UPlot.AlignedData;
   }

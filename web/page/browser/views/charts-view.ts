@@ -2,13 +2,13 @@ import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { ScalarCharts } from '../../../job-view.ts';
 import { choice, inputValue, searchField } from '../parts/controls.ts';
-import { type Curve, curvesByTag, isLoss, isThroughput, positive, smoothed, type TagCurves } from '../parts/curves.ts';
+import { curvesByTag, isLoss, isThroughput, positive, type RunCurve, smoothed, type TagCurves } from '../parts/curves.ts';
 import { usePreference } from '../parts/environment.ts';
 import { formatCount, formatElapsed, formatMark, formatMetric } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
 import type { JobResources } from '../parts/job-resources.ts';
 import { usePolledResource } from '../parts/polled-resource.ts';
-import { Chart, COLORS, type Line } from './chart.ts';
+import { Chart, type ChartLine, COLORS } from './chart.ts';
 
 type XAxis = 'step' | 'relative' | 'wall';
 
@@ -98,7 +98,7 @@ const FORMAT_X: Readonly<Record<XAxis, (x: number, step?: number) => string>> = 
   wall: (x, step = 1) => formatMark(x * 1000, step),
 };
 
-function lineOf(curve: Curve, { smoothing, logarithmic, axis }: Look, color: number): Line {
+function lineOf(curve: RunCurve, { smoothing, logarithmic, axis }: Look, color: number): ChartLine {
   const visible = logarithmic ? positive(curve.values) : curve.values;
   const start = curve.times[0] ?? 0;
   const xs = axis === 'step' ? curve.steps : axis === 'wall' ? curve.times : curve.times.map((time) => time - start);

@@ -1,7 +1,7 @@
 import { h } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { JobStatus } from '../../../../conf/status/status.ts';
-import type { LogFile } from '../../../job-view.ts';
+import type { LogName } from '../../../job-view.ts';
 import { choice, searchField } from '../parts/controls.ts';
 import { Copy } from '../parts/copy.ts';
 import { usePreference } from '../parts/environment.ts';
@@ -13,7 +13,7 @@ import { usePolledResource } from '../parts/polled-resource.ts';
 import { formatRoute } from '../parts/route.ts';
 import { nameOf } from './task-table.ts';
 
-const FILES: readonly LogFile[] = ['stdout', 'stderr', 'tony.log'];
+const FILES: readonly LogName[] = ['stdout', 'stderr', 'tony.log'];
 const FIRST_BYTES = 64 * 1024;
 const MOST_BYTES = 1024 * 1024;
 const MASTER = 'master';
@@ -29,7 +29,7 @@ export function Logs({ status, feeds, rest }: { status: JobStatus; feeds: JobRes
   const [words, setWords] = useState('');
   const [tail, setTail] = useState(FIRST_BYTES);
   const follow = following && !isOver(status);
-  const open = (nextTask: string, nextFile: LogFile) => {
+  const open = (nextTask: string, nextFile: LogName) => {
     location.hash = formatRoute('logs', nextTask, nextTask === MASTER && nextFile === 'stdout' ? 'tony.log' : nextFile);
   };
   const names = Object.fromEntries([...status.tasks.map((each) => [nameOf(each), nameOf(each)]), [MASTER, 'master (ApplicationMaster)']]);
@@ -54,7 +54,7 @@ interface LogProps {
   readonly feeds: JobResources;
   readonly status: JobStatus;
   readonly task: string;
-  readonly file: LogFile;
+  readonly file: LogName;
   readonly tail: number;
   readonly follow: boolean;
   readonly wrap: boolean;

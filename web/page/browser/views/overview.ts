@@ -1,7 +1,7 @@
 import { h } from 'preact';
 import { orphanTexts } from '../../../../conf/status/orphaned-containers.ts';
 import type { JobStatus, TaskStatus } from '../../../../conf/status/status.ts';
-import { type StepProfile, stepProfile, withoutProfile } from '../../../../conf/status/step-profile.ts';
+import { type MeanStepProfile, stepProfile, withoutProfile } from '../../../../conf/status/step-profile.ts';
 import { toneOf } from '../parts/badge.ts';
 import { Copy } from '../parts/copy.ts';
 import { formatBytes, formatCount, formatMetric, formatStepTime, spoken } from '../parts/format.ts';
@@ -58,9 +58,9 @@ function tile(title: string, value: string, more = ''): Content {
   return html`<div class="tile"><dt title=${title}>${title}</dt><dd class="figure">${value}${more !== '' && html`<span>${more}</span>`}</dd></div>`;
 }
 
-/** Shows the mean time of a step and its two longest phases. The charts show all phases. */
-function stepTimeTile({ stepMs, phases }: StepProfile): Content {
-  const longest = phases.slice(0, 2).map(({ name, ms }) => `${name} ${formatStepTime(ms)}`);
+/** Shows the mean time of a step and its two longest activities. The charts show all activities. */
+function stepTimeTile({ stepMs, activities }: MeanStepProfile): Content {
+  const longest = activities.slice(0, 2).map(({ name, ms }) => `${name} ${formatStepTime(ms)}`);
   return tile('Step time', formatStepTime(stepMs), longest.join(', '));
 }
 

@@ -10,9 +10,9 @@ import { plainText } from '../parts/plain-text.ts';
 import { usePolledResource } from '../parts/polled-resource.ts';
 import { formatRoute } from '../parts/route.ts';
 import { timeMarks } from '../parts/time-steps.ts';
-import { type End, isSpan, type Phase, type Span, type TaskTimeline, type Timeline, timelineOf } from './timeline.ts';
+import { type End, isSpan, type TaskSpan, type TaskTimeline, type Timeline, type TimelinePhase, timelineOf } from './timeline.ts';
 
-const PHASES: Readonly<Record<Phase, string>> = {
+const PHASES: Readonly<Record<TimelinePhase, string>> = {
   requested: 'waiting for a container',
   launching: 'container starting',
   registered: 'waiting for the gang',
@@ -46,7 +46,7 @@ export function TimelineView({ status, feeds }: { status: JobStatus; feeds: JobR
       ${choice('Show', window, (value) => setWindow(value as Window), { all: 'the whole job', start: 'the start', recent: 'the last ten minutes' })}
       ${status.tasks.length > 10 && searchField('Filter', filter, setFilter, 'task name')}
       <ul class="key" aria-label="Colours">
-        ${(Object.keys(PHASES) as Phase[]).map((phase) => html`<li><span class=${`sample ${phase}`} aria-hidden="true"></span>${PHASES[phase]}</li>`)}
+        ${(Object.keys(PHASES) as TimelinePhase[]).map((phase) => html`<li><span class=${`sample ${phase}`} aria-hidden="true"></span>${PHASES[phase]}</li>`)}
       </ul>
     </div>
     <div class="card timeline">
@@ -108,11 +108,11 @@ function Lane({ task, from, to, moments }: { task: TaskTimeline; from: number; t
   </li>`;
 }
 
-function label({ generation, from, to }: Span, visibleMs: number): string {
+function label({ generation, from, to }: TaskSpan, visibleMs: number): string {
   return generation !== null && (to - from) / visibleMs > 0.12 ? `generation ${generation}` : '';
 }
 
-function describe({ phase, generation, from, to, open, node, attempt }: Span): string {
+function describe({ phase, generation, from, to, open, node, attempt }: TaskSpan): string {
   const which = generation === null ? '' : `, generation ${generation}`;
   return `${PHASES[phase]}${which}: ${formatSpan(to - from)}${open ? ' so far' : ''}${node === null ? '' : `, on ${node}`}, container ${attempt}`;
 }

@@ -6,10 +6,10 @@ import { nameOf } from './task-table.ts';
  * `requested`: the task is waiting for a container. `launching`: the container is allocated, but its executor has not registered.
  * `registered`: the executor is waiting for the gang. `running`: the program is running in one generation.
  */
-export type Phase = 'requested' | 'launching' | 'registered' | 'running';
+export type TimelinePhase = 'requested' | 'launching' | 'registered' | 'running';
 
-export interface Span {
-  readonly phase: Phase;
+export interface TaskSpan {
+  readonly phase: TimelinePhase;
   /** Milliseconds since the epoch. */
   readonly from: number;
   readonly to: number;
@@ -30,8 +30,8 @@ export interface End {
 export interface TaskTimeline {
   readonly task: string;
   /** Spans and ends, in event order. Their times do not determine this order, because several events may have the same time. */
-  readonly steps: readonly (Span | End)[];
-  readonly spans: readonly Span[];
+  readonly steps: readonly (TaskSpan | End)[];
+  readonly spans: readonly TaskSpan[];
   readonly ends: readonly End[];
 }
 
@@ -48,14 +48,14 @@ export interface Timeline {
   readonly moments: readonly Moment[];
 }
 
-export function isSpan(step: Span | End): step is Span {
+export function isSpan(step: TaskSpan | End): step is TaskSpan {
   return 'phase' in step;
 }
 
 interface Lane {
-  readonly steps: (Span | End)[];
+  readonly steps: (TaskSpan | End)[];
   attempt: number;
-  current: Omit<Span, 'to' | 'open'> | null;
+  current: Omit<TaskSpan, 'to' | 'open'> | null;
 }
 
 /** Reconstructs each task's phases from the job's events. Spans that have not ended extend to `now`. */
@@ -154,7 +154,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
   }
 }
 
-function enter(lane: Lane, phase: Phase, { at, generation, node, containerId }: HistoryEntry): void {
+function enter(lane: Lane, phase: TimelinePhase, { at, generation, node, containerId }: HistoryEntry): void {
   const before = lane.current;
   leave(lane, at);
   const inContainer = phase !== 'requested';
