@@ -1,0 +1,129 @@
+import { copyFile, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { JobStatus } from '../../conf/status/status.ts';
+import type { Properties } from '../cluster/configuration.mjs';
+import { ROOT } from '../command.ts';
+import { noneLeft, temporaryFolder, until, useCluster } from '../harness.ts';
+import { refreshQueues } from '../refresh-queues.ts';
+import { SubmittedJob } from './submitted-job.ts';
+
+/** What a Python program notices when tony-ts or YARN ends it early, and whether it can still save a checkpoint. */
+
+vi.setConfig({ testTimeout: 300_000 });
+const cluster = useCluster();
+const MONITOR = 'yarn.resourcemanager.monitor.capacity.preemption';
+
+beforeAll(() =>
+  setScheduler({
+    'yarn.scheduler.capacity.root.disable_preemption': false,
+    [`${MONITOR}.monitoring_interval`]: 500,
+    [`${MONITOR}.max_wait_before_kill`]: 8_000,
+    [`${MONITOR}.total_preemption_per_round`]: '1.0',
+    [`${MONITOR}.natural_termination_factor`]: '1.0',
+    [`${MONITOR}.max_ignored_over_capacity`]: '0.0',
+  }),
+);
+afterAll(() => setScheduler({}));
+
+async function setScheduler(scheduler: Properties): Promise<void> {
+  await cluster.configure({ scheduler });
+  await refreshQueues(cluster);
+}
+
+interface Run {
+  readonly job: SubmittedJob;
+  /** Returns what the task's program has recorded. */
+  readonly seen: (task: string) => Promise<string[]>;
+  readonly create: (name: string) => Promise<void>;
+}
+
+/** Submits a job. In `options`, PROGRAM stands for the command of early-end.py, and FOLDER for the folder of its records. */
+async function submit(options: object): Promise<Run> {
+  const folder = await temporaryFolder();
+  await copyFile(path.join(ROOT, 'integration-tests', 'programs', 'early-end.py'), path.join(folder, 'early-end.py'));
+  const file = path.join(folder, 'job.yaml');
+  const job = { name: 'early-end', framework: 'none', runtime: 'system', checkpoint: { every: 1000 }, ...options };
+  const text = JSON.stringify(job).replaceAll('PROGRAM', 'exec python3 early-end.py FOLDER').replaceAll('FOLDER', folder);
+  await writeFile(file, text);
+  const seen = async (task: string) => (await readFile(path.join(folder, task), 'utf8').catch(() => '')).trim().split('\n');
+  return { job: await SubmittedJob.submit(cluster, file), seen, create: (name) => writeFile(path.join(folder, name), '') };
+}
+
+const STARTED = 'generation 1: starts after nothing';
+/** The records of a program that gets SIGTERM and has time for a checkpoint. */
+const SAVED_ON_SIGNAL = [STARTED, 'generation 1: SIGTERM, stopping False', 'generation 1: saved, stopping False'];
+
+async function sees({ seen }: Run, task: string, record: string): Promise<void> {
+  await until(async () => (await seen(task)).includes(record), { describe: `${task}: ${record}`, timeoutMs: 120_000 });
+}
+
+async function steps({ checkpointDir }: JobStatus): Promise<string[]> {
+  const tree = await cluster.hdfsTree(new URL(checkpointDir).pathname);
+  return tree.flatMap(({ path: name }) => (/\/step-\d+$/.test(name) ? [path.basename(name)] : [])).sort();
+}
+
+test('a program that endAfter or the end of the job stops gets SIGTERM, and saves a checkpoint', async () => {
+  const run = await submit({
+    roles: {
+      worker: { command: 'while [ ! -e FOLDER/go ]; do sleep 0.1; done' },
+      follower: { ranked: false, command: 'PROGRAM 1', endAfter: { role: 'worker' } },
+      helper: { sidecar: true, command: 'PROGRAM 2' },
+    },
+  });
+  await sees(run, 'follower-0', STARTED);
+  await sees(run, 'helper-0', STARTED);
+  await run.create('go');
+  const final = await run.job.ended();
+  expect(final.state).toBe('SUCCEEDED');
+  expect(await run.seen('follower-0')).toEqual(SAVED_ON_SIGNAL);
+  expect(await run.seen('helper-0')).toEqual(SAVED_ON_SIGNAL);
+  expect(await steps(final)).toEqual(['step-1', 'step-2']);
+});
+
+test('the programs of a job that fails get SIGTERM, and save a checkpoint', async () => {
+  const run = await submit({
+    roles: {
+      worker: { command: 'PROGRAM 3' },
+      other: { ranked: false, command: 'while [ ! -e FOLDER/go ]; do sleep 0.1; done; exit 3', restart: { policy: 'never' } },
+    },
+  });
+  await sees(run, 'worker-0', STARTED);
+  await run.create('go');
+  const final = await run.job.ended();
+  expect(final.state).toBe('FAILED');
+  expect(await run.seen('worker-0')).toEqual(SAVED_ON_SIGNAL);
+  expect(await steps(final)).toEqual(['step-3']);
+});
+
+test('a program notices nothing before the gang restarts or the job is killed', async () => {
+  const run = await submit({
+    roles: { worker: { command: 'PROGRAM 4' }, other: { command: 'while [ ! -e FOLDER/go ]; do sleep 0.1; done; rm FOLDER/go; exit 3' } },
+  });
+  await sees(run, 'worker-0', STARTED);
+  await run.create('go');
+  const restarted = 'generation 2: starts after nothing';
+  await sees(run, 'worker-0', restarted);
+  expect(await cluster.run(['kill', run.job.id, '--yes'])).toMatchObject({ exitCode: 0 });
+  await cluster.ended(run.job.id);
+  await noneLeft(cluster, run.job.id);
+  expect(await run.seen('worker-0')).toEqual([STARTED, restarted]);
+});
+
+test('before a preemption, stopping() is true, and the next generation continues from the checkpoint', async () => {
+  const worker = { resources: { memory: '512m', gpus: 4 } };
+  const run = await submit({ roles: { worker: { instances: 2, command: 'PROGRAM 5', ...worker } } });
+  await sees(run, 'worker-0', STARTED);
+  const fuller = await submit({ queue: 'gpu', master: { memory: '512m' }, roles: { worker: { ...worker, command: 'PROGRAM 6' } } });
+  await sees(fuller, 'worker-0', STARTED);
+  await fuller.create('end');
+  expect(await fuller.job.ended()).toMatchObject({ state: 'SUCCEEDED' });
+  const restarted = 'generation 2: starts after 5';
+  await sees(run, 'worker-0', restarted);
+  await sees(run, 'worker-1', restarted);
+  await run.create('end');
+  expect(await run.job.ended()).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 5 });
+  expect(await run.seen('worker-0')).toEqual([
+    ...[STARTED, 'generation 1: stopping True', 'generation 1: saved, stopping False', restarted],
+  ]);
+});

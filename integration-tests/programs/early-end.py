@@ -1,0 +1,45 @@
+"""Runs until tony-ts or the file FOLDER/end ends it. Records what it notices in FOLDER/ROLE-INDEX, and then saves the
+checkpoint STEP.
+
+Usage: early-end.py FOLDER STEP
+"""
+
+import os
+import signal
+import sys
+import tempfile
+import time
+
+import tony
+
+folder, step = sys.argv[1], int(sys.argv[2])
+task = tony.context()
+
+
+def record(what):
+    with open(os.path.join(folder, f"{task.role}-{task.index}"), "a", encoding="utf-8") as file:
+        print(f"generation {task.generation}: {what}", file=file)
+
+
+def save():
+    with tempfile.TemporaryDirectory() as state:
+        with open(os.path.join(state, "state"), "w", encoding="utf-8") as file:
+            file.write("last")
+        tony.save_checkpoint(step, state)
+    record(f"saved, stopping {tony.stopping()}")
+
+
+def on_sigterm(number, frame):
+    record(f"SIGTERM, stopping {tony.stopping()}")
+    save()
+    sys.exit(0)
+
+
+signal.signal(signal.SIGTERM, on_sigterm)
+checkpoint = tony.restore_checkpoint()
+record(f"starts after {checkpoint.step if checkpoint else 'nothing'}")
+while not os.path.exists(os.path.join(folder, "end")):
+    if task.rank == 0 and tony.stopping():
+        record("stopping True")
+        save()
+    time.sleep(0.05)
