@@ -70,4 +70,5 @@ export type { DryRun } from './submit/prepare.ts';
 export { type RunFunction, type RunModule, type RunOptions, run, start } from './submit/run.ts';
 export { dryRun, planJob, submit } from './submit/submit.ts';
 export type { PlanOptions, SubmitOptions } from './submit/submit-options.ts';
-export { type ImportedJob, type ImportedKey, importTony, type TonyArguments } from './tony-import/import-tony.ts';
+export { type ImportedJob, type ImportedKey, importTony } from './tony-import/import-tony.ts';
+export type { TonyArguments } from './tony-import/tony-arguments.ts';

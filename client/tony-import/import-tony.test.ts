@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseJob } from '../../conf/resolve/load-job.ts';
-import { TonyError } from '../../platform/errors.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { importLines } from './import-lines.ts';
-import { convertTony, type TonyArguments } from './import-tony.ts';
+import { convertTony } from './import-tony.ts';
+import type { TonyArguments } from './tony-arguments.ts';
 
 const xml = (properties: Readonly<Record<string, string>>): string =>
   `<?xml version="1.0"?>\n<configuration>\n${Object.entries(properties)
@@ -278,7 +278,19 @@ test("the options for TonY's command-line arguments override the file", () => {
     { settings: ['tony.worker.instances=3'], executes: 'new.py', python: 'python3' },
   );
   expect(jobOf(yaml)).toMatchObject({ framework: 'tensorflow', roles: [{ instances: 3, command: 'python3 new.py' }] });
-  expect(() => convert(MNIST, { settings: ['nonsense'] })).toThrow('is not an assignment');
+  expect(() => convert(MNIST, { settings: ['nonsense'] })).toThrow('--set nonsense is not an assignment');
+  expect(() => convert(MNIST, { shellEnv: ['nonsense'] })).toThrow('--shell-env nonsense is not an assignment');
+  const { yaml: other, missing } = convert(MNIST, {
+    ...{ executes: 'train.py', python: 'bin/python3', pythonVenv: 'venv.zip', tensorboardLogDir: 'hdfs:///new' },
+    ...{ shellEnv: ['EPOCHS=5,6'], containerEnv: ['SHARED=1', 'EPOCHS=4'] },
+  });
+  expect(missing).toEqual([]);
+  expect(jobOf(other)).toMatchObject({
+    python: { type: 'archive', path: '/venv.zip' },
+    env: { DATA: 'hdfs:///data/mnist', SHARED: '1', EPOCHS: '5,6' },
+    tensorboard: { logdir: 'hdfs:///new' },
+    roles: [{ command: 'python3 train.py' }, {}],
+  });
 });
 
 describe('reports what job.yaml still needs:', () => {
@@ -293,10 +305,12 @@ describe('reports what job.yaml still needs:', () => {
   });
 });
 
-test('rejects a job without tasks, and converts a program that TonY runs in its ApplicationMaster to a worker', () => {
-  expect(() => convert({ 'tony.worker.instances': '0' })).toThrow(TonyError);
-  const { yaml } = convert({ 'tony.am.command': 'python notebook.py', 'tony.am.memory': '8g', 'tony.am.gpus': '1' });
-  expect(jobOf(yaml).roles).toMatchObject([{ name: 'worker', instances: 1, resources: { memoryMb: 8192, gpus: 1 } }]);
+test('converts the command that TonY runs in its ApplicationMaster, because no role has tasks, to a worker', () => {
+  const { yaml } = convert({ 'tony.am.command': 'python notebook.py', 'tony.am.memory': '8g', 'tony.am.gpus': '1' }, { executes: 'x' });
+  expect(jobOf(yaml).roles).toMatchObject([{ command: 'python notebook.py', instances: 1, resources: { memoryMb: 8192, gpus: 1 } }]);
+  const single = convert({}, { executes: 'train.py', python: 'python3' });
+  expect(jobOf(single.yaml).roles).toMatchObject([{ name: 'worker', instances: 1, command: 'python3 train.py' }]);
+  expect(() => convert({ 'tony.worker.instances': '0' })).toThrow('starts no tasks');
 });
 
 test('writes valid YAML that keeps any value unchanged', () => {

@@ -4,35 +4,14 @@ import { Document, isCollection, visit } from 'yaml';
 import { parseJob } from '../../conf/resolve/load-job.ts';
 import type { Framework } from '../../conf/values/frameworks.ts';
 import { parseHadoopXml } from '../../hadoop/configuration/hadoop-xml.ts';
-import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { checkOptions } from '../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { draftFiles, splitList, unlessEmpty } from './draft-files.ts';
+import { commandOf, environmentOf, givenAssignments, TONY_ARGUMENTS, type TonyArguments } from './tony-arguments.ts';
 import { frameworkOf, isHorovodDriver } from './tony-framework.ts';
 import { APPLICATION_KEYS, type Carrying, NO_DRIVER, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
 import { carriedOrder, type DraftOrder, draftOrder, type Stages, stagesOf } from './tony-order.ts';
-import { assignments, memoryText, number, optionalMemory, positive } from './tony-values.ts';
-
-/** Arguments for TonY's ClusterSubmitter, which complement the configuration file. */
-export interface TonyArguments {
-  /** Value of `-executes`: the program, or the complete command. */
-  readonly executes?: string | undefined;
-  /** Value of `-task_params`. */
-  readonly taskParams?: string | undefined;
-  /** Value of `-python_binary_path`. */
-  readonly python?: string | undefined;
-  /** Value of `-src_dir`. */
-  readonly sourceFolder?: string | undefined;
-  /** Values of `-conf`, each in the form `key=value`. They override the configuration file. */
-  readonly settings?: readonly string[];
-}
-
-const TONY_ARGUMENTS: OptionNames<TonyArguments> = {
-  executes: true,
-  taskParams: true,
-  python: true,
-  sourceFolder: true,
-  settings: true,
-};
+import { memoryText, number, optionalMemory, positive } from './tony-values.ts';
 
 export interface ImportedKey {
   readonly key: string;
@@ -56,6 +35,7 @@ interface Draft {
   readonly queue: string | undefined;
   readonly source: string | undefined;
   readonly framework: Framework | undefined;
+  readonly python: { readonly archive: string } | undefined;
   readonly command: string | undefined;
   readonly tags: readonly string[] | undefined;
   readonly files: Readonly<Record<string, string>>;
@@ -124,19 +104,17 @@ export function convertTony(
   { file, settings: overrides = [], ...given }: TonyArguments & { readonly file: string },
 ): ImportedJob {
   const settings = new Map(parseHadoopXml(xml, file).map(({ name, value }) => [name, value.trim()]));
-  for (const setting of overrides) {
-    const equals = setting.indexOf('=');
-    if (equals < 1) {
-      throw new TonyError('USAGE', `--set ${setting} is not an assignment.`, {
-        hint: 'Write KEY=VALUE, for example --set tony.worker.instances=4.',
-      });
-    }
-    settings.set(setting.slice(0, equals), setting.slice(equals + 1));
+  for (const [key, value] of givenAssignments('--set', overrides, 'tony.worker.instances=4')) {
+    settings.set(key, value);
   }
-  const roles = rolesOf(settings);
-  const command = commandOf(settings, given);
+  if (given.tensorboardLogDir !== undefined) {
+    settings.set('tony.application.tensorboard-log-dir', given.tensorboardLogDir);
+  }
+  const named = namedRoles(settings);
+  const command = commandOf(settings, given, named.length === 0);
+  const roles = named.length === 0 ? [soleRole(command)] : named;
   const draft = draftOf(settings, roles, command, given, file);
-  const how = { settings, executes: given.executes, fromMaster: !roles.some((role) => settings.has(`tony.${role}.instances`)) };
+  const how = { settings, executes: given.executes, fromMaster: named.length === 0 };
   const keys = [...settings].map(([key, value]) => ({
     key,
     value,
@@ -147,35 +125,28 @@ export function convertTony(
 }
 
 /** Returns the roles that have tasks, in the order in which the configuration lists them. TonY's role names are in lower case. */
-function rolesOf(settings: ReadonlyMap<string, string>): string[] {
-  const named = [...settings].flatMap(([key, value]) => {
+function namedRoles(settings: ReadonlyMap<string, string>): string[] {
+  return [...settings].flatMap(([key, value]) => {
     const [, role] = /^tony\.([a-z]+)\.instances$/.exec(key) ?? [];
     return role !== undefined && positive(value) !== undefined && !isHorovodDriver(settings, role) ? [role] : [];
   });
-  if (named.length > 0) {
-    return named;
-  }
-  // If no role has tasks, TonY runs this program in its ApplicationMaster.
-  if (settings.has('tony.am.command')) {
-    return ['worker'];
-  }
-  throw new TonyError('JOB_INVALID', 'The TonY configuration starts no tasks: no tony.ROLE.instances is greater than 0.', {
-    hint: 'Set the number of tasks, for example --set tony.worker.instances=2.',
-  });
 }
 
-function commandOf(settings: ReadonlyMap<string, string>, { executes, taskParams, python }: TonyArguments): string | undefined {
-  if (executes === undefined) {
-    return settings.get('tony.containers.command') ?? settings.get('tony.am.command');
+/** Returns the role for the command of a job without tasks. TonY runs this command in its ApplicationMaster. */
+function soleRole(command: string | undefined): string {
+  if (command === undefined) {
+    throw new TonyError('JOB_INVALID', 'The TonY configuration starts no tasks: no tony.ROLE.instances is greater than 0.', {
+      hint: 'Set the number of tasks, for example --set tony.worker.instances=2.',
+    });
   }
-  return [python, executes, taskParams].filter((part) => part !== undefined).join(' ');
+  return 'worker';
 }
 
 function draftOf(
   settings: ReadonlyMap<string, string>,
   names: readonly string[],
   command: string | undefined,
-  { sourceFolder }: TonyArguments,
+  given: TonyArguments,
   file: string,
 ): Draft {
   const logdir = settings.get('tony.application.tensorboard-log-dir');
@@ -196,12 +167,13 @@ function draftOf(
   return {
     name: jobName(settings.get('tony.application.name') ?? basename(file, '.xml')),
     queue: settings.get('tony.yarn.queue'),
-    source: sourceFolder ?? settings.get('tony.src.dir'),
+    source: given.sourceFolder ?? settings.get('tony.src.dir'),
     framework,
+    python: given.pythonVenv === undefined ? undefined : { archive: given.pythonVenv },
     command,
     tags: tags.length === 0 ? undefined : tags,
     ...draftFiles(settings.get('tony.containers.resources')),
-    env: { ...assignments(settings.get('tony.containers.envs')), ...assignments(settings.get('tony.execution.envs')) },
+    env: environmentOf(settings, given),
     roles,
     success: endsWithChief || settings.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
     gang: { timeout: gang === undefined ? undefined : `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` },
@@ -353,7 +325,19 @@ function isEmpty(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 }
 
-const ON_ONE_LINE = new Set(['resources', 'restart', 'after', 'endAfter', 'tags', 'gang', 'heartbeat', 'tensorboard', 'master', 'docker']);
+const ON_ONE_LINE = new Set([
+  'python',
+  'resources',
+  'restart',
+  'after',
+  'endAfter',
+  'tags',
+  'gang',
+  'heartbeat',
+  'tensorboard',
+  'master',
+  'docker',
+]);
 
 function yamlOf(draft: Draft, file: string): string {
   // `JSON.stringify` removes undefined values.

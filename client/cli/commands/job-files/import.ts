@@ -1,6 +1,9 @@
 import { defineCommand } from '../define-command.ts';
 import { OUTPUT_OPTION } from '../shared-options.ts';
 
+/** An option that may be repeated, each time with one assignment. */
+const ASSIGNMENTS = { type: 'string', array: true, nargs: 1, default: [] as string[] } as const;
+
 export const importCommand = defineCommand({
   command: 'import <configuration>',
   describe: "Convert a TonY job's configuration (tony.xml) to job.yaml, and list the settings that have no equivalent",
@@ -11,25 +14,31 @@ export const importCommand = defineCommand({
         executes: { type: 'string', describe: "Value of TonY's -executes option", nargs: 1 },
         'task-params': { type: 'string', describe: "Value of TonY's -task_params option", nargs: 1 },
         'python-binary-path': { type: 'string', describe: "Value of TonY's -python_binary_path option", nargs: 1 },
+        'python-venv': { type: 'string', describe: "Value of TonY's -python_venv option", requiresArg: true },
         'src-dir': { type: 'string', describe: "Value of TonY's -src_dir option", requiresArg: true },
-        set: {
+        'sidecar-tensorboard-log-dir': {
           type: 'string',
-          array: true,
-          nargs: 1,
-          default: [],
-          describe: "Value of TonY's -conf option, e.g. tony.worker.instances=4",
+          describe: "Value of TonY's -sidecar_tensorboard_log_dir option",
+          requiresArg: true,
         },
+        'container-env': { ...ASSIGNMENTS, describe: "Value of TonY's -container_env option, e.g. EPOCHS=3" },
+        'shell-env': { ...ASSIGNMENTS, describe: "Value of TonY's -shell_env option, e.g. EPOCHS=3" },
+        set: { ...ASSIGNMENTS, describe: "Value of TonY's -conf option, e.g. tony.worker.instances=4" },
         to: { type: 'string', describe: 'Write job.yaml to this file, which must not exist yet', requiresArg: true },
         ...OUTPUT_OPTION,
       })
       .example('$0 import tony.xml --src-dir src --executes "node train.ts" --to job.yaml', ''),
-  handler: async ({ configuration, executes, taskParams, pythonBinaryPath, srcDir, set, to, output }) => {
+  handler: async ({ configuration, executes, taskParams, pythonBinaryPath, pythonVenv, srcDir, set, to, output, ...rest }) => {
     const { importTony } = await import('../../../tony-import/import-tony.ts');
     const imported = await importTony(configuration, {
       executes,
       taskParams,
       python: pythonBinaryPath,
+      pythonVenv,
       sourceFolder: srcDir,
+      tensorboardLogDir: rest.sidecarTensorboardLogDir,
+      containerEnv: rest.containerEnv,
+      shellEnv: rest.shellEnv,
       settings: set,
     });
     if (to !== undefined) {
