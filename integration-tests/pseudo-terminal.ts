@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
+import type { Writable } from 'node:stream';
 import xterm from '@xterm/headless';
 import { onTestFinished } from 'vitest';
 import { COMMAND, type CommandOptions, environment, ROOT } from './command.ts';
@@ -16,7 +17,6 @@ export interface TerminalOptions extends CommandOptions {
 /** A command that runs in a pseudo-terminal, and the contents of its screen. */
 export class PseudoTerminal {
   readonly exitCode: Promise<number | null>;
-  readonly columns: number;
   readonly #child: ChildProcess;
   readonly #terminal: xterm.Terminal;
   readonly #words: readonly string[];
@@ -27,13 +27,12 @@ export class PseudoTerminal {
   readonly #broken = new Set<string>();
 
   constructor(words: readonly string[], { columns, rows = ROWS, env = {}, cwd = ROOT, timeoutMs = 170_000 }: TerminalOptions) {
-    this.columns = columns;
     this.#words = words;
     this.#terminal = new xterm.Terminal({ cols: columns, rows, scrollback: 10_000, allowProposedApi: true });
     this.#child = spawn('python3', [PROGRAM, String(columns), String(rows), ...words], {
       cwd,
       env: environment({ NO_COLOR: undefined, TERM: 'xterm-256color', COLUMNS: undefined, LINES: undefined, ...env }),
-      stdio: ['pipe', 'pipe', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit', 'pipe'],
       timeout: timeoutMs,
       killSignal: 'SIGKILL',
     });
@@ -86,8 +85,18 @@ export class PseudoTerminal {
     });
   }
 
+  get columns(): number {
+    return this.#terminal.cols;
+  }
+
   type(keys: string): void {
     this.#child.stdin?.write(keys);
+  }
+
+  /** Changes the size of the terminal's window. */
+  resize(columns: number, rows: number): void {
+    this.#terminal.resize(columns, rows);
+    (this.#child.stdio[3] as Writable).write(`${columns} ${rows}\n`);
   }
 
   close(): void {

@@ -115,7 +115,7 @@ describe('tony-ts exec', () => {
 });
 
 describe('tony-ts shell', () => {
-  test('has a terminal with the size of the user, job control, and an exit code', async () => {
+  test('has a terminal with the size of the user, also after a resize, job control, and an exit code', async () => {
     const terminal = terminalCommand(['shell', id, 'worker:0'], { columns: 97, rows: 31, env: cluster.clientEnvironment() });
     await terminal.sees(/[$#] $/m);
     terminal.type('tty; stty size; echo "role $TONY_ROLE"\r');
@@ -128,9 +128,24 @@ describe('tony-ts shell', () => {
     terminal.type('echo "status $?"\r');
     await terminal.sees(/^status 130$/m);
     expect(isAlive(pid)).toBe(true);
+    terminal.type(`sh -c 'trap "stty size" WINCH; echo waiting; while :; do sleep 0.1; done'\r`);
+    await terminal.sees(/^waiting$/m);
+    // A user who drags the window's corner resizes it many times.
+    for (let columns = 98; columns <= 120; columns++) {
+      terminal.resize(columns, 33);
+    }
+    await terminal.sees(/^33 120$/m);
+    terminal.type('\x03');
+    terminal.type('echo "size $(stty size)"\r');
+    await terminal.sees(/^size 33 120$/m);
     terminal.type('exit 9\r');
     expect(await terminal.exitCode).toBe(9);
     await until(() => !isAlive(pid), { describe: 'background processes have ended' });
+  });
+
+  test('rejects other users', async () => {
+    const other = await startCommandOf(['shell', id, 'worker:0'], 'bob').ran;
+    expect(other).toMatchObject({ code: 2, stderr: expect.stringContaining('is a job of alice; you are bob') });
   });
 
   test('reads commands from standard input without a terminal', async () => {

@@ -76,7 +76,7 @@ async function converse(stream: SessionStream, guarded: GuardedProcess, terminal
       } else if (endOfData) {
         stdin.end();
       } else if (window && terminal) {
-        resize(guarded.pid, window);
+        await resize(guarded.pid, window);
       }
     });
     const sent = Promise.all([stream.sendAll('OUTPUT', stdout), stream.sendAll('ERRORS', stderr)]);
@@ -104,8 +104,11 @@ async function drained(sent: Promise<unknown>, stream: SessionStream, pipes: rea
   }
 }
 
-function resize(pid: number, window: Window): void {
-  execFile('stty', ['-F', `/proc/${pid}/fd/0`, ...sizeOf(window)], { timeout: DRAIN_MS }, () => {});
+/** Resolves when the terminal has the new size, so that sizes are applied in the order in which they arrive. */
+function resize(pid: number, window: Window): Promise<void> {
+  return new Promise((resolve) => {
+    execFile('stty', ['-F', `/proc/${pid}/fd/0`, ...sizeOf(window)], { timeout: DRAIN_MS }, () => resolve());
+  });
 }
 
 function sizeOf({ columns, rows }: Window): string[] {
