@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { counted } from '../../conf/values/quantities.ts';
+import { formatDuration } from '../../conf/values/units.ts';
 import type { Member } from '../../training/process/task-context.ts';
 import { giveBack, predecessorsOf } from './ending.ts';
 import { decide } from './finish.ts';
 import { describeMissing } from './pending-reasons.ts';
 import { asGeneration, type Generation, next } from './state/counters.ts';
-import { seconds } from './state/diagnostics.ts';
+
 import { type Gang, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
 import {
   describeRange,
@@ -268,7 +269,7 @@ export function endRound(transition: Transition): void {
   if (rounds >= LIMITS.rounds) {
     decide(transition, {
       state: 'FAILED',
-      diagnostics: `The gang was not complete within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
+      diagnostics: `The gang was not complete within ${formatDuration(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
     });
     return;
   }

@@ -753,7 +753,7 @@ describe('incomplete gangs', () => {
     expect(scene.wanted('worker')).toBe(3);
     scene.wait(180_000);
     expect(scene.result).toMatchObject({ state: 'FAILED' });
-    expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 60 s, 3 times in a row. worker:0-2 got no/);
+    expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 1 min, 3 times in a row. worker:0-2 got no/);
   });
 
   it('the number of timed-out rounds is reset after the gang has run', () => {
@@ -779,7 +779,7 @@ describe('incomplete gangs', () => {
     scene.wait(155_000);
     expect(scene.ordered('release')).toEqual([]);
     expect(scene.status()).toMatchObject({ state: 'FAILED' });
-    expect(scene.status().message).toMatch(/^worker:1 was not ready within 60 s, 3 times in a row. worker:1 got no container/);
+    expect(scene.status().message).toMatch(/^worker:1 was not ready within 1 min, 3 times in a row. worker:1 got no container/);
   });
 
   it("a job fails immediately when a request exceeds the cluster's maximum, and suggests a remedy", () => {
@@ -1147,7 +1147,7 @@ describe('results', () => {
     scene.wait(121_000);
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
-      message: "The job ran longer than its timeout of 120 s. Raise timeout in job.yaml, or reduce the job's work.",
+      message: "The job ran longer than its timeout of 2 min. Raise timeout in job.yaml, or reduce the job's work.",
     });
   });
 
@@ -1480,7 +1480,7 @@ describe('limits of the site file', () => {
     scene.wait(1_000);
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
-      message: 'The job ran longer than the 60 s that quotas.users.alice.timeout in the site file allows. Its checkpoints are kept.',
+      message: 'The job ran longer than the 1 min that quotas.users.alice.timeout in the site file allows. Its checkpoints are kept.',
     });
   });
 
@@ -1504,7 +1504,7 @@ describe('limits of the site file', () => {
     scene.wait(11_000);
     expect(scene.status()).toMatchObject({
       state: 'FAILED',
-      message: 'The job was idle for 60 s: none of its programs computed or reported anything (quotas.queues.gpu.idle in the site file).',
+      message: 'The job was idle for 1 min: none of its programs computed or reported anything (quotas.queues.gpu.idle in the site file).',
     });
 
     const waiting = new JobScenario(frozen({ roles: [workers()], gang: { timeoutMs: 500_000 } }));

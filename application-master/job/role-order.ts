@@ -1,8 +1,9 @@
 import type { EndAfter, Role, RoleCondition } from '../../conf/job.ts';
 import { conditionsOf, describeConditions } from '../../conf/role-conditions.ts';
+import { formatDuration } from '../../conf/values/units.ts';
 import { decide } from './finish.ts';
 import { describeNewestFailure } from './pending-reasons.ts';
-import { seconds } from './state/diagnostics.ts';
+
 import { hasEnded, isOver, type JobState, jobOf, nameOf, type Task } from './state/job-state.ts';
 import { inGang, isElastic, isGivenUp, isMember } from './state/membership.ts';
 import type { Transition } from './state/transition.ts';
@@ -136,7 +137,7 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
     if (late === 'fail') {
       decide(transition, {
         state: 'FAILED',
-        diagnostics: `${nameOf(task)} had not ended ${seconds(withinMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.within, or set late: stop to stop such tasks.`,
+        diagnostics: `${nameOf(task)} had not ended ${formatDuration(withinMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.within, or set late: stop to stop such tasks.`,
       });
       return;
     }

@@ -1,3 +1,4 @@
+import { formatDuration } from '../../conf/values/units.ts';
 import { forgiveNodes } from './container-requests.ts';
 import { chaseEnding, giveBack } from './ending.ts';
 import { decide } from './finish.ts';
@@ -5,7 +6,7 @@ import { endRound } from './gang.ts';
 import { shrinkFor, sparesInTheWay } from './growth.ts';
 import { describeMissing } from './pending-reasons.ts';
 import { detectLostTasks, failTask, newGeneration } from './recovery.ts';
-import { seconds } from './state/diagnostics.ts';
+
 import { isOver, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
 import { isElastic, isExpendable, isMember, restartsAlone } from './state/membership.ts';
 import { isTensorBoardRole, tensorBoardTasksInTheWay } from './state/tensorboard-task.ts';
@@ -48,11 +49,14 @@ function endOverdueJob(transition: Transition): void {
   const { timeoutMs } = jobOf(transition.state);
   const { timeout } = transition.state.admission.limits;
   if (timeoutMs !== null && ran >= timeoutMs) {
-    fail(transition, `The job ran longer than its timeout of ${seconds(timeoutMs)}. Raise timeout in job.yaml, or reduce the job's work.`);
+    fail(
+      transition,
+      `The job ran longer than its timeout of ${formatDuration(timeoutMs)}. Raise timeout in job.yaml, or reduce the job's work.`,
+    );
   } else if (timeout !== null && ran >= timeout.ms) {
     fail(
       transition,
-      `The job ran longer than the ${seconds(timeout.ms)} that ${timeout.path} in the site file allows. Its checkpoints are kept.`,
+      `The job ran longer than the ${formatDuration(timeout.ms)} that ${timeout.path} in the site file allows. Its checkpoints are kept.`,
     );
   }
 }
@@ -69,7 +73,7 @@ function endIdleJob(transition: Transition): void {
   } else if (idle !== null && transition.now - busyAt >= idle.ms) {
     fail(
       transition,
-      `The job was idle for ${seconds(idle.ms)}: none of its programs computed or reported anything (${idle.path} in the site file).`,
+      `The job was idle for ${formatDuration(idle.ms)}: none of its programs computed or reported anything (${idle.path} in the site file).`,
     );
   }
 }
@@ -118,7 +122,7 @@ function endLoneRound(transition: Transition, slot: number): void {
   if (rounds >= LIMITS.rounds && task.role.tracking !== 'sidecar') {
     decide(transition, {
       state: 'FAILED',
-      diagnostics: `${nameOf(task)} was not ready within ${seconds(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
+      diagnostics: `${nameOf(task)} was not ready within ${formatDuration(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
     });
   } else if (task.container !== null) {
     failTask(transition, slot, { kind: 'unheard', ms: timeoutMs });
