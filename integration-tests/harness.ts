@@ -190,7 +190,7 @@ function worker(): number {
  * test, restarts killed daemons, and fails the file if an application or a container process is still running.
  */
 export function useCluster(): TestCluster {
-  const profile = process.env.TONY_TEST_PROFILE ?? 'plain';
+  const profile = process.env.TONY_TEST_PROFILE || 'plain';
   const cluster = new TestCluster(inject('clusterOffsets')[worker() - 1] as number, { profile });
   beforeAll(() => cluster.up());
   afterAll(async () => {

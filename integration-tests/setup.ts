@@ -39,7 +39,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 async function clustersOfThisRun({ name, config }: TestProject): Promise<Cluster[]> {
   const count = config.maxWorkers;
   // The tests erase their clusters. They do not use the variable of `npm run cluster`, because that cluster may contain a developer's data.
-  const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET ?? FIRST_OFFSET) + (name === 'own-cluster' ? OWN_CLUSTER_PROJECT : 0);
+  const first = Number(process.env.TONY_TEST_CLUSTER_OFFSET || FIRST_OFFSET) + (name === 'own-cluster' ? OWN_CLUSTER_PROJECT : 0);
   const watched = new Set(processesWithArgument(WATCHDOG).flatMap(({ args }) => args));
   const clusters: Cluster[] = [];
   for (let offset = first; offset + OWN_CLUSTER_OFFSET <= LARGEST_OFFSET && clusters.length < count; offset += 1000) {

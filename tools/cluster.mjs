@@ -25,7 +25,7 @@ class UsageError extends Error {}
 async function main() {
   const { values, positionals } = parseCommand();
   const [command, name] = positionals;
-  const offset = Number(values['port-offset'] ?? process.env.TONY_CLUSTER_OFFSET ?? 0);
+  const offset = Number(values['port-offset'] ?? (process.env.TONY_CLUSTER_OFFSET || 0));
   const profile = values.profile ?? existingProfile(offset) ?? 'plain';
   if (!isProfileName(profile)) {
     throw new UsageError(`there is no profile \`${profile}\``);

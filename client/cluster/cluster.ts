@@ -90,7 +90,7 @@ export async function openCluster(options: ClusterOptions): Promise<HadoopCluste
   const home = joinUri(homesOf(configuration), user);
   const s3 = s3Finder({ environment, hadoop: { configuration, readHdfs: (uri) => readIfStored(storage, uri) } });
   const storage = createStorage({ hadoop: configuration, user, s3, maxFirstWaitMs: FIRST_ANSWER_MS });
-  const root = placeUri(staging ?? environment.TONY_STAGING ?? null, home) ?? joinUri(home, '.tony-ts');
+  const root = placeUri(staging ?? (environment.TONY_STAGING || null), home) ?? joinUri(home, '.tony-ts');
   let site: Promise<SiteConfig> | undefined;
   const readSite = (): Promise<SiteConfig> => loadSite({ folders, storage, defaultFs: configuration.defaultFs });
   return {

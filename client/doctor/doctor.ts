@@ -77,7 +77,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
   const open = async (): Promise<CheckResult> => {
     const cluster = await openCluster(options);
     opened = { cluster, resourceManager: ResourceManager.of(cluster.configuration, cluster.user) };
-    const from = options.resourceManager ?? environment.HADOOP_CONF_DIR ?? environment.HADOOP_HOME ?? '';
+    const from = options.resourceManager ?? (environment.HADOOP_CONF_DIR || environment.HADOOP_HOME || '');
     return good(`from ${from}: ${cluster.configuration.defaultFs}, ${cluster.configuration.resourceManagers.join(', ')}`);
   };
   const checks: Check[] = [

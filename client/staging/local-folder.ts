@@ -12,7 +12,7 @@ import type { StagingEvent } from './staging.ts';
 
 /** Returns the default folder for local jobs. */
 export function localRoot(environment: NodeJS.ProcessEnv = process.env): string {
-  return environment.TONY_LOCAL_DIR ?? path.join(homedir(), '.tony-ts', 'local');
+  return path.resolve(environment.TONY_LOCAL_DIR || path.join(homedir(), '.tony-ts', 'local'));
 }
 
 /** Converts a file system error in the folder for local jobs to a TonyError. Returns other errors unchanged. */

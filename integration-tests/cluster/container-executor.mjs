@@ -59,7 +59,7 @@ export function containerExecutorProblem() {
 }
 
 function program() {
-  return process.env[VARIABLE] ?? PROGRAM;
+  return process.env[VARIABLE] || PROGRAM;
 }
 
 /** @param {string} user */

@@ -24,11 +24,11 @@ const ARCHITECTURES = { x64: 'Linux-amd64', arm64: 'Linux-aarch64' };
  * @param {string} hadoop
  */
 export function hasNativeLibrary(hadoop) {
-  return process.env[VARIABLE] !== undefined || /^3\.[34]\./.test(hadoop);
+  return Boolean(process.env[VARIABLE]) || /^3\.[34]\./.test(hadoop);
 }
 
 export function nativeLibraryFolder() {
-  return process.env[VARIABLE] ?? path.join(CACHE, 'libhadoop', 'nativelib', ARCHITECTURES[process.arch] ?? process.arch);
+  return process.env[VARIABLE] || path.join(CACHE, 'libhadoop', 'nativelib', ARCHITECTURES[process.arch] ?? process.arch);
 }
 
 /**
@@ -40,7 +40,7 @@ export async function ensureNativeLibrary(log = () => {}) {
   if (existsSync(path.join(nativeLibraryFolder(), 'libhadoop.so'))) {
     return;
   }
-  if (process.env[VARIABLE] !== undefined) {
+  if (process.env[VARIABLE]) {
     throw new Error(`${VARIABLE} names ${process.env[VARIABLE]}, which has no libhadoop.so`);
   }
   log(`taking libhadoop.so from ${ARTIFACT} with Maven ...`);

@@ -33,7 +33,7 @@ export async function findPythons(
 ): Promise<Python[] | string> {
   const versions = [...packages.pythons.keys()].sort((a, b) => minorOf(b) - minorOf(a));
   const names = [...versions.map((version) => `python${version}`), 'python3'];
-  const folders = (environment.PATH ?? '/usr/local/bin:/usr/bin:/bin').split(path.delimiter).filter((folder) => path.isAbsolute(folder));
+  const folders = (environment.PATH || '/usr/local/bin:/usr/bin:/bin').split(path.delimiter).filter((folder) => path.isAbsolute(folder));
   const commands = names.flatMap((name) => folders.map((folder) => path.join(folder, name)));
   const answers = await Promise.all(commands.map(async (command) => ({ command, answer: await probe(command, environment) })));
   const found = new Map<string, Python>();

@@ -26,7 +26,7 @@ export function storageOfJob(task: TaskContext): Storage {
 /** Opens storage for a standalone program. Supports hdfs:// if the environment has a Hadoop configuration. */
 export async function storageAlone(): Promise<Storage> {
   const hadoop = await HadoopConfiguration.ifConfigured();
-  const user = process.env.HADOOP_USER_NAME ?? userInfo().username;
+  const user = process.env.HADOOP_USER_NAME || userInfo().username;
   const inHadoop = hadoop && { configuration: hadoop, readHdfs: (uri: string) => readIfStored(storage, uri) };
   const storage = createStorage({ hadoop, user, s3: s3Finder({ environment: process.env, hadoop: inHadoop }) });
   return storage;

@@ -45,6 +45,6 @@ export function runtimeEnvironment(
   }
   return {
     TONY_RUNTIME: runtime,
-    PATH: [path.join(runtime, 'bin'), environment.PATH ?? '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter),
+    PATH: [path.join(runtime, 'bin'), environment.PATH || '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter),
   };
 }
