@@ -5,7 +5,7 @@ import { counted, formatBytes } from '../../conf/values/quantities.ts';
 import { formatMemory } from '../../conf/values/units.ts';
 import { trustOf } from '../../hadoop/configuration/authorities.ts';
 import { HDFS_URI, homesOf, locationOf, placeOf } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
-import { queuesForSubmission } from '../../hadoop/configuration/login/queue-access.ts';
+import { includesQueue, queuesForSubmission } from '../../hadoop/configuration/login/queue-access.ts';
 import { groupsOfUser } from '../../hadoop/configuration/login/user-groups.ts';
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote/remote-configuration.ts';
 import { WebHdfs } from '../../hadoop/hdfs/web-hdfs.ts';
@@ -224,7 +224,7 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
     const step = 'Open the port of yarn.resourcemanager.address to this machine. Only this check needs the port.';
     return doubtful(messageOf(error), isUnreachable ? step : error.hint);
   }
-  if (allowed.some((name) => name === wanted || name.endsWith(`.${wanted}`))) {
+  if (includesQueue(allowed, wanted)) {
     return good(`${user} may submit to ${wanted}`);
   }
   const others = allowed.length === 0 ? 'none' : allowed.join(', ');

@@ -152,10 +152,15 @@ test('an answer that does not arrive in time adds a note', async () => {
     queuesWithout: async () => null,
     applications: async () => [],
   };
-  const { shortages, notes } = await askCluster(job, cluster, hanging, 1).answers(owner, site, job);
+  const { shortages, notes } = await askCluster(job, cluster, hanging, { maxWaitMs: 1, ownQueues: new Promise(() => {}) }).answers(
+    owner,
+    site,
+    job,
+  );
   expect(shortages).toEqual([]);
   expect(notes).toEqual([
     'Cannot determine which nodes have free resources: no answer in time.',
+    'Cannot determine whether alice may submit to queue gpu: no answer in time.',
     'The ResourceManager does not list the queue gpu.',
   ]);
 });

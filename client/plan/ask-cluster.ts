@@ -1,6 +1,7 @@
 import { APPLICATION_TYPE, type Job } from '../../conf/job.ts';
 import { type Owner, type RunningJob, type Shortage, setsTotals, shortagesOf } from '../../conf/quotas.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
+import { includesQueue } from '../../hadoop/configuration/login/queue-access.ts';
 import type { QueueRoom } from '../../hadoop/yarn/queue-room.ts';
 import { amountsOf } from '../../hadoop/yarn/resource-amounts.ts';
 import type { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
@@ -16,6 +17,8 @@ import type { NodeRoom } from './placement.ts';
 export interface Answers {
   readonly nodes: readonly NodeRoom[] | null;
   readonly queue: QueueRoom | null;
+  /** False if YARN's ACLs do not allow the user to submit to the queue. Null if it is unknown or was not asked. */
+  readonly maySubmit: boolean | null;
   /** Quota totals that the job would exceed, or null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
   /** Missing parts, and the reasons why they are missing. */
@@ -25,6 +28,15 @@ export interface Answers {
 /** Time limit (ms) for the responses, measured from the call to `answers`. */
 const MAX_WAIT_MS = 2_000;
 
+interface AskOptions {
+  readonly maxWaitMs?: number;
+  /**
+   * Queues to which the user may submit. A submission does not ask for them, because YARN checks the ACLs itself, and with Kerberos this
+   * question needs a delegation token.
+   */
+  readonly ownQueues?: Promise<readonly string[]> | null;
+}
+
 /**
  * Sends the requests. The returned `answers` waits up to `maxWaitMs` for the responses.
  * @throws TonyError JOB_INVALID (from `answers`) if the job's queue does not exist
@@ -33,20 +45,28 @@ export function askCluster(
   job: Job,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
   resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom' | 'queuesWithout' | 'applications'>,
-  maxWaitMs: number = MAX_WAIT_MS,
+  { maxWaitMs = MAX_WAIT_MS, ownQueues = null }: AskOptions = {},
 ): { answers(owner: Owner, site: SiteConfig, jobWithAll: Pick<Job, 'roles' | 'master'>): Promise<Answers> } {
   const nodes = outcome(resourceManager.nodes().then((all) => all.map(nodeRoom)));
   const queue = outcome(resourceManager.queueRoom(job.queue));
+  const access = outcome(ownQueues?.then((own) => includesQueue(own, job.queue)) ?? Promise.resolve(null));
   return {
     answers: async (owner, site, whole) => {
       const running = outcome(setsTotals(site.quotas) ? runningJobs(cluster, resourceManager, site) : Promise.resolve([]));
       const end = performance.now() + maxWaitMs;
-      const within = <T>(asked: Promise<Outcome<T>>): Promise<Outcome<T>> =>
-        withTimeout(asked, end - performance.now(), () => ({ why: 'no answer in time' }));
-      const [ofNodes, ofQueue, ofJobs] = await Promise.all([within(nodes), within(queue), within(running)]);
+      const within = <T>(asked: Promise<Outcome<T>>, waitMs = end - performance.now()): Promise<Outcome<T>> =>
+        withTimeout(asked, waitMs, () => ({ why: 'no answer in time' }));
+      const [ofNodes, ofQueue, ofAccess, ofJobs] = await Promise.all([
+        within(nodes),
+        within(queue),
+        // Some machines cannot reach the port for Hadoop RPC.
+        within(access, Math.min(maxWaitMs, MAX_WAIT_MS)),
+        within(running),
+      ]);
       const notes = [
         ...unknown(ofNodes, 'which nodes have free resources'),
         ...unknown(ofQueue, `what is free in queue ${job.queue}`),
+        ...unknown(ofAccess, `whether ${cluster.user} may submit to queue ${job.queue}`),
         ...unknown(ofJobs, 'how much of the quota totals is in use'),
       ];
       if ('value' in ofQueue && ofQueue.value === null) {
@@ -59,6 +79,7 @@ export function askCluster(
       return {
         nodes: 'value' in ofNodes ? ofNodes.value : null,
         queue: 'value' in ofQueue ? ofQueue.value : null,
+        maySubmit: 'value' in ofAccess ? ofAccess.value : null,
         shortages: 'value' in ofJobs ? shortagesOf(whole, owner, site.quotas, ofJobs.value) : null,
         notes,
       };

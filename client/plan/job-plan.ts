@@ -51,7 +51,7 @@ export type Verdict =
   /** The job can start after other jobs have ended or the cluster has grown. */
   | { readonly type: 'waits'; readonly reasons: readonly string[] }
   /**
-   * The job would be refused. YARN rejects a job if its queue is stopped or has no access to the nodes. If the site file sets `over: fail`,
+   * The job would be refused. YARN rejects a job if its queue is stopped, does not admit the user or has no access to the nodes. If the site file sets `over: fail`,
    * the ApplicationMaster fails a job that would exceed a quota total.
    */
   | { readonly type: 'refused'; readonly reasons: readonly string[] }

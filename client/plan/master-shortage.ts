@@ -104,7 +104,11 @@ export function shortageOf(
   const accepted = queue && { ...queue, state: 'RUNNING', reaches: ['*'], labels: Object.fromEntries(labels) };
   const types = new Set(['memory', 'vcores', ...nodes.flatMap(({ total }) => Object.keys(total))]);
   const largest = Object.fromEntries([...types].map((name) => [name, Number.POSITIVE_INFINITY]));
-  const { verdict } = fitOf([ask], { user, largest, nodes, queue: accepted, shortages: [], over: 'wait' }, 'the ApplicationMaster');
+  const { verdict } = fitOf(
+    [ask],
+    { user, largest, nodes, queue: accepted, maySubmit: true, shortages: [], over: 'wait' },
+    'the ApplicationMaster',
+  );
   if (verdict.type !== 'waits' && verdict.type !== 'never') {
     return null;
   }

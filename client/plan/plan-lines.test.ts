@@ -54,6 +54,7 @@ const plan = planOf(
       { ...node, host: 'b', labels: ['fast'], total: { ...node.total, 'yarn.io/fpga': 2 }, free: { ...node.free, 'yarn.io/fpga': 1 } },
     ],
     queue,
+    maySubmit: true,
     shortages: [],
     over: 'wait',
   },
@@ -96,7 +97,13 @@ roles:
     { file: 'job.yaml', folder: '/nowhere' },
   );
   const levels = [{ path: 'root.gpu', maximum: { memory: 8192, vcores: 8 }, used: {} }];
-  const room = { largest: { memory: 8192, vcores: 8 }, nodes: [{ ...node, host: 'a' }], shortages: [], over: 'wait' } as const;
+  const room = {
+    largest: { memory: 8192, vcores: 8 },
+    nodes: [{ ...node, host: 'a' }],
+    maySubmit: true,
+    shortages: [],
+    over: 'wait',
+  } as const;
   const small = { ...queue, labels: { '': { levels, user: null, masters: null } } };
   const { total, verdict, notes } = planOf(staged, { ...room, user: 'alice', queue: small }, [], []);
   expect(verdict).toEqual({ type: 'fits' });

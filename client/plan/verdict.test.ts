@@ -41,6 +41,7 @@ function room(changes: Partial<ClusterRoom> = {}): ClusterRoom {
     largest: { memory: 8 * GIB, vcores: 8, gpus: 4 },
     nodes: [node('a', { memory: 8 * GIB, vcores: 8, gpus: 4 }), node('b', { memory: 8 * GIB, vcores: 8, gpus: 4 })],
     queue: queueOf(EMPTY),
+    maySubmit: null,
     shortages: [],
     over: 'wait',
     ...changes,
@@ -178,6 +179,12 @@ describe('a job is rejected because', () => {
     for (const state of ['STOPPED', 'DRAINING']) {
       expect(reasons([master], { queue: queueOf(EMPTY, { state }) })).toEqual(['refused', `queue root.gpu is ${state}`]);
     }
+  });
+
+  test('its queue does not admit its user', () => {
+    const reason = 'the ACLs of queue root.gpu do not allow alice to submit';
+    expect(reasons([master], { maySubmit: false })).toEqual(['refused', reason]);
+    expect([true, null].map((maySubmit) => reasons([master], { maySubmit }))).toEqual([['fits'], ['fits']]);
   });
 
   test('its queue may not use nodes with its label', () => {

@@ -12,6 +12,8 @@ export interface ClusterRoom {
   readonly nodes: readonly NodeRoom[] | null;
   /** The job's queue, or null if it is unknown. */
   readonly queue: QueueRoom | null;
+  /** False if YARN's ACLs do not allow the user to submit to the queue. Null if it is unknown. */
+  readonly maySubmit: boolean | null;
   /** Quota totals that the job would exceed, or null if the running jobs are unknown. */
   readonly shortages: readonly Shortage[] | null;
   readonly over: 'wait' | 'fail';
@@ -38,7 +40,7 @@ export function fitOf(wanted: readonly PlannedAsk[], room: ClusterRoom, subject 
   const options = { defaultLabel: queue?.defaultLabel ?? '', counted: countedBy(room) };
   const fitNow = nodes && placed(asks, nodes, { ...options, ...(queue && { budgets: budgetsOf(queue) }) });
   const totals = (shortages ?? []).map(describeShortage);
-  const refused = [...(queue === null ? [] : refusals(needed, queue)), ...(room.over === 'fail' ? totals : [])];
+  const refused = [...(queue === null ? [] : refusals(needed, queue, room)), ...(room.over === 'fail' ? totals : [])];
   if (refused.length > 0) {
     return { verdict: { type: 'refused', reasons: refused }, fitNow };
   }
@@ -96,11 +98,12 @@ function impossibleReasons({ role, resources, nodeLabel }: PlannedAsk, room: Clu
   return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of these. Request less.`];
 }
 
-function refusals(needed: readonly PlannedAsk[], queue: QueueRoom): string[] {
+function refusals(needed: readonly PlannedAsk[], queue: QueueRoom, { user, maySubmit }: ClusterRoom): string[] {
   const { path, state, reaches } = queue;
   const barred = reaches.includes('*') ? [] : labelsOf(needed, queue).filter((label) => label !== '' && !reaches.includes(label));
   return [
     ...(state === 'RUNNING' ? [] : [`queue ${path} is ${state}`]),
+    ...(maySubmit === false ? [`the ACLs of queue ${path} do not allow ${user} to submit`] : []),
     ...barred.map((label) => `queue ${path} is not allowed to use nodes labelled ${label}`),
   ];
 }

@@ -1,6 +1,7 @@
 import type { FrozenJob, Job } from '../../conf/job.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { gatewayTokens } from '../../hadoop/configuration/login/gateway-login.ts';
+import { queuesForSubmission } from '../../hadoop/configuration/login/queue-access.ts';
 import { redactedBody } from '../../hadoop/yarn/application-submission.ts';
 import { amountsOf } from '../../hadoop/yarn/resource-amounts.ts';
 import { ResourceManager, SUBMISSION_PATH } from '../../hadoop/yarn/resource-manager.ts';
@@ -58,7 +59,8 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
   try {
     const s3 = await objectStoreOf(job, cluster.s3);
     const place: StagingPlace = { storage, root, onEvent, signal };
-    const asking = askCluster(job, cluster, resourceManager, dryRun ? DRY_RUN_MAX_WAIT_MS : undefined);
+    const dryRunOptions = { maxWaitMs: DRY_RUN_MAX_WAIT_MS, ownQueues: dryRun ? queuesForSubmission(configuration, user) : null };
+    const asking = askCluster(job, cluster, resourceManager, dryRun ? dryRunOptions : undefined);
     // YARN ignores application IDs that are allocated but never used.
     const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs, recorded] = await untilAborted(
       Promise.all([
@@ -82,8 +84,8 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     answering.catch(() => {});
     const parts = await findParts(place, job, local, home);
     try {
-      const { nodes, queue, shortages, notes } = await answering;
-      const room = { user, largest: amountsOf(maximum), nodes, queue, shortages, over: site.quotas.over };
+      const { notes, ...answers } = await answering;
+      const room = { user, largest: amountsOf(maximum), ...answers, over: site.quotas.over };
       const ofJob = jobNotes(job, { withheld: local.source?.withheld ?? [], configuration, keytab });
       const plan = planOf(job, room, listParts(parts), [...notes, ...ofJob, ...ofPython]);
       signal?.throwIfAborted();

@@ -144,6 +144,9 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     const reason = /^error: The ResourceManager rejected the request: User alice does not have permission to submit \S+ to queue gpu/;
     expect(await run(['submit', '--conf', file])).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(reason) });
     expect(await cluster.hdfsTree(`/user/${USER}/.tony-ts`)).toEqual(before);
+    const planned = await run(['submit', '--conf', file, '--dry-run']);
+    const verdict = 'will be rejected because the ACLs of queue root.gpu do not allow alice to submit';
+    expect(planned).toMatchObject({ exitCode: 2, stdout: expect.stringContaining(verdict) });
     const found = jsonLines((await run(['doctor', '--queue', 'gpu', '--output', 'json'])).stdout);
     expect(found.find(({ name }) => name === 'queue access')).toMatchObject({ state: 'bad', text: 'alice may not submit to gpu' });
   });

@@ -6,6 +6,9 @@ interface Answer {
   readonly queueUserAcls: readonly { readonly queueName: string; readonly userAcls: readonly string[] }[];
 }
 
+/** YARN accepts applications from the administrators of a queue, too. */
+const MAY_SUBMIT = ['QACL_SUBMIT_APPLICATIONS', 'QACL_ADMINISTER_QUEUE'];
+
 /**
  * Returns the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`), or all queues if ACLs are disabled.
  * Queue names are full paths, or only the last path component on older Hadoop versions. Uses RPC because YARN's REST API returns ACLs only
@@ -24,5 +27,10 @@ export async function queuesForSubmission(configuration: HadoopConfiguration, ca
     code: 'RM_UNREACHABLE',
     failure: `No ResourceManager reported the queues to which ${caller} may submit.`,
   });
-  return queueUserAcls.filter(({ userAcls }) => userAcls.includes('QACL_SUBMIT_APPLICATIONS')).map(({ queueName }) => queueName);
+  return queueUserAcls.filter(({ userAcls }) => MAY_SUBMIT.some((each) => userAcls.includes(each))).map(({ queueName }) => queueName);
+}
+
+/** Returns true if `queues` contains the queue. Each name is a full path or its last component. */
+export function includesQueue(queues: readonly string[], queue: string): boolean {
+  return queues.some((each) => each === queue || each.endsWith(`.${queue}`) || queue.endsWith(`.${each}`));
 }
