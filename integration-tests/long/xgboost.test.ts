@@ -1,0 +1,55 @@
+import { execFile } from 'node:child_process';
+import { copyFile, cp, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test, vi } from 'vitest';
+import { ROOT } from '../command.ts';
+import { temporaryFolder, USER, useCluster } from '../harness.ts';
+import { pythonWith } from '../python-environment.ts';
+import { MNIST } from '../small-mnist.ts';
+import { SubmittedJob } from './submitted-job.ts';
+
+/** Runs examples/xgboost on the cluster, with the packages of its requirements file. */
+
+vi.setConfig({ testTimeout: 600_000 });
+const cluster = useCluster();
+const execute = promisify(execFile);
+const EXAMPLE = path.join(ROOT, 'examples', 'xgboost');
+const REQUIREMENTS = ['xgboost-cpu==3.2.0', 'numpy==2.2.6', 'scipy==1.15.3'];
+const python = await pythonWith(path.join(ROOT, '.cache', 'xgboost-cpu-3.2.0'), REQUIREMENTS);
+
+/** Prints the share of wrong predictions of a model. */
+const EVALUATE = `
+import json, sys, numpy as np, xgboost as xgb
+sys.path.insert(0, sys.argv[1])
+from train import load
+test = load(sys.argv[2], "t10k", 3000)
+model = xgb.Booster(model_file=sys.argv[3])
+print(json.dumps({"rounds": model.num_boosted_rounds(), "error": float(np.mean(model.predict(test) != test.get_label()))}))
+`;
+
+function resultIn(text: string): unknown {
+  return JSON.parse(/\{"rounds".*\}/.exec(text)?.[0] ?? 'null');
+}
+
+test('after its program was killed, the job has the model and the result of the script alone', async () => {
+  const folder = await temporaryFolder();
+  await cp(EXAMPLE, folder, { recursive: true });
+  await copyFile(path.join(ROOT, 'integration-tests', 'programs', 'held.py'), path.join(folder, 'held.py'));
+  const job = await SubmittedJob.submit(cluster, path.join(folder, 'job.yaml'), [
+    ...['command=python3 held.py 10 train.py', 'runtime=system', `data.mnist=${MNIST}`],
+  ]);
+  const held = await job.reaches(({ checkpointStep }) => checkpointStep === 10);
+  const [program] = await job.processes(held, 'worker', 0, 'python3 held.py');
+  process.kill(program as number, 'SIGKILL');
+  const final = await job.ended();
+  const output = await job.output();
+  expect(final, output).toMatchObject({ state: 'SUCCEEDED', generations: 2, step: 30 });
+  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' };
+  const alone = resultIn((await execute(python, ['train.py', '--data', MNIST], { cwd: EXAMPLE, env })).stdout);
+  expect(alone).toEqual({ rounds: 30, error: final.metrics.error });
+  expect(resultIn(output)).toEqual(alone);
+  const model = path.join(folder, 'model.ubj');
+  await writeFile(model, await cluster.hdfsRead(`/user/${USER}/.tony-ts/output/${job.id}/model/model.ubj`));
+  expect(resultIn((await execute(python, ['-c', EVALUATE, EXAMPLE, MNIST, model], { env })).stdout)).toEqual(alone);
+});
