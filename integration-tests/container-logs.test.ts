@@ -45,6 +45,7 @@ async function start(): Promise<LogOwner> {
     failureWindowMs: null,
     keepContainers: false,
     tokens: [],
+    keepTokens: false,
     command: launchCommand(['/bin/bash', '-c', SCRIPT], { stdout: 'tony.log', stderr: 'stderr' }),
     environment: {},
     resources: [],

@@ -80,6 +80,7 @@ export class HandmadeJobs {
           failureWindowMs: null,
           keepContainers: false,
           tokens,
+          keepTokens: this.#login.keepsTokens,
           command: launchCommand(['node', 'tony/application-master.mjs'], { stdout: 'tony.log', stderr: 'stderr' }),
           environment,
           resources: [{ name: 'job.json', uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }, ...honest.resources],

@@ -45,6 +45,7 @@ function shell(applicationId: string, script: string, more: Partial<ApplicationS
     failureWindowMs: null,
     keepContainers: false,
     tokens: [],
+    keepTokens: false,
     command: launchCommand(['/bin/bash', '-c', script], { stdout: 'stdout', stderr: 'stderr' }),
     environment: {},
     resources: [],

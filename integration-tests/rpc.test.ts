@@ -51,6 +51,7 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
     failureWindowMs: null,
     keepContainers: false,
     tokens: [],
+    keepTokens: false,
     command: launchCommand(['/bin/bash', '-c', script], { stdout: 'stdout', stderr: 'stderr' }),
     environment: {},
     resources: [],

@@ -135,8 +135,9 @@ export const ERROR_CODES = {
   },
   TOKEN_EXPIRED: {
     exit: 1,
-    means: "One of the job's delegation tokens has reached the end of its lifetime, or was cancelled. Without it, the job cannot use HDFS.",
-    hint: 'Submit the job again with `checkpoint.dir` set to its checkpoint folder. If job.yaml sets `kerberos.keytab`, the job replaces its tokens before they expire.',
+    means:
+      'A delegation token of a job, or in the file named by HADOOP_TOKEN_FILE_LOCATION, has reached the end of its lifetime, or was cancelled.',
+    hint: 'Submit the job again with `checkpoint.dir` set to its checkpoint folder. If job.yaml sets `kerberos.keytab`, the job replaces its tokens before they expire. Outside a job, write new tokens to the file, or unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   KEYTAB_INVALID: {
     exit: 2,

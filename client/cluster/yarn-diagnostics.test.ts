@@ -31,6 +31,15 @@ test('diagnostics name an unknown queue', () => {
   expect(unknownQueue('all is well')).toBeUndefined();
 });
 
+test('a token with another renewer is reported with the renewer that the ResourceManager needs', () => {
+  const text =
+    'Failed to renew token: Kind: HDFS_DELEGATION_TOKEN, Service: 127.0.0.1:8020, Ident: (token for alice: HDFS_DELEGATION_TOKEN ' +
+    'owner=alice@EXAMPLE.COM, renewer=alice, realUser=, issueDate=1, maxDate=2, sequenceNumber=2, masterKeyId=2)';
+  expect(explain(text)).toMatch(
+    /^The ResourceManager cannot renew the token HDFS_DELEGATION_TOKEN for 127\.0\.0\.1:8020, which names alice as its renewer\. .*fetchdt/,
+  );
+});
+
 test('a failed start of the ApplicationMaster is reported with the exit code, the output and the command that shows its logs', () => {
   const text = `Application ${ID} failed 2 times due to AM Container for appattempt_1795225023264_0003_000002 exited with  exitCode: 127
 Failing this attempt.Diagnostics: [2026-11-20 10:00:00.000]Exception from container-launch.

@@ -48,10 +48,24 @@ function explain({ id, state, diagnostics }: EndedApplication): string {
   if (/queue .*(stopped|draining)|is STOPPED/i.test(text) && state === 'FAILED') {
     return `${firstSentence(text)} Name another queue in job.yaml, or ask the cluster admin to start this queue.`;
   }
+  if (text.startsWith('Failed to renew token: ')) {
+    return tokenNotRenewed(text);
+  }
   if (/^Application application_\S+ failed \d+ times/m.test(text)) {
     return masterFailed(id, text);
   }
   return shorten(text) || `YARN does not report why the application is ${state}.`;
+}
+
+function tokenNotRenewed(text: string): string {
+  const [, kind = 'a service', service = ''] = /Kind: ([^,]+), Service: ([^,]*)/.exec(text) ?? [];
+  const renewer = /\brenewer=([^,)]+)/.exec(text)?.[1];
+  const of = renewer === undefined ? '' : `, which names ${renewer} as its renewer`;
+  return (
+    `The ResourceManager cannot renew the token ${kind} for ${service}${of}. It can renew only valid tokens that name the ` +
+    "ResourceManager's own user as their renewer. Submit the job with a Kerberos ticket, or with new tokens: " +
+    'hdfs fetchdt --renewer yarn FILE.'
+  );
 }
 
 function masterFailed(id: string, text: string): string {

@@ -60,6 +60,8 @@ export function jobText(frozen: FrozenJob): string {
 
 export interface SubmissionParts {
   readonly tokens: readonly Token[];
+  /** See `ApplicationSubmission`. */
+  readonly keepTokens: boolean;
   /** Object stores that the job uses, or null if the job contains no s3:// URI. */
   readonly s3: JobConnections | null;
   readonly configuration: HadoopConfiguration;
@@ -73,7 +75,7 @@ export function submissionFor(
   frozen: FrozenJob,
   own: readonly LocalResource[],
   parts: StagedParts,
-  { tokens, s3, configuration }: SubmissionParts,
+  { tokens, keepTokens, s3, configuration }: SubmissionParts,
 ): ApplicationSubmission {
   const { applicationId, submittedAt, job } = frozen;
   const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
@@ -99,6 +101,7 @@ export function submissionFor(
     environment: { ...(job.env.PATH !== undefined && { PATH: job.env.PATH }), ...job.master.env, ...dockerEnvironment(job.master.docker) },
     resources: [...own, ...sharedParts(parts)].map((resource) => ({ ...resource, uri: daemonUri(configuration, resource.uri) })),
     tokens,
+    keepTokens,
     secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen), s3)].map(([name, secret]) => [name, secret.reveal()])),
     acls: job.acls,
   };

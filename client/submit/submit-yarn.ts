@@ -151,19 +151,15 @@ class PreparedYarnJob implements Prepared {
     }
     const staged = expectedParts(this.#checked.parts);
     const frozen = this.#freeze(staged);
-    const { keytab } = this.#checked;
+    const { keytab, s3 } = this.#checked;
+    const { configuration, login } = this.#cluster;
     const own = [
       jobFile(frozen.staging, Buffer.byteLength(jobText(frozen))),
       ...(keytab === null ? [] : [keytabFile(frozen.staging, keytab.content.reveal().length)]),
     ];
-    const url = `${this.#cluster.configuration.resourceManagers[0]}${SUBMISSION_PATH}`;
-    return {
-      method: 'POST',
-      url,
-      body: redactedBody(
-        submissionFor(frozen, own, staged, { tokens: [], s3: this.#checked.s3, configuration: this.#cluster.configuration }),
-      ),
-    };
+    const url = `${configuration.resourceManagers[0]}${SUBMISSION_PATH}`;
+    const submission = submissionFor(frozen, own, staged, { tokens: [], keepTokens: login.keepsTokens, s3, configuration });
+    return { method: 'POST', url, body: redactedBody(submission) };
   }
 
   async submit(): Promise<JobConnection> {
@@ -186,7 +182,7 @@ class PreparedYarnJob implements Prepared {
       await refuseRemoved(parts, staged);
       this.signal?.throwIfAborted();
       const tokens = [...(await login.jobTokens(fileSystemsOfJob(frozen, configuration))), ...(await gatewayTokens(configuration))];
-      await this.#resourceManager.submit(submissionFor(frozen, own, staged, { tokens, s3, configuration }));
+      await this.#resourceManager.submit(submissionFor(frozen, own, staged, { tokens, keepTokens: login.keepsTokens, s3, configuration }));
     } catch (error) {
       // Throw the original error even if the cleanup fails.
       await Promise.allSettled([storage.remove(frozen.staging), storage.remove(frozen.history)]);

@@ -10,6 +10,7 @@ test.each([
   ['Ticket expired', 'KERBEROS_TICKET_EXPIRED'],
   ['GSSException: Failure unspecified at GSS-API level (Mechanism level: Clock skew too great (37))', 'KERBEROS_CLOCK_SKEW'],
   ['kinit: Clock skew too great while getting initial credentials', 'KERBEROS_CLOCK_SKEW'],
+  ['Ticket not yet valid', 'KERBEROS_CLOCK_SKEW'],
   ['Server HTTP/127.0.0.1@EXAMPLE.TEST not found in Kerberos database. ', 'KERBEROS_UNKNOWN_SERVER'],
   ['Server krbtgt/OTHER.REALM@EXAMPLE.TEST not found in Kerberos database', 'KERBEROS_REALM'],
   ["kinit: Cannot find KDC for realm 'NOWHERE.TEST' while getting initial credentials", 'KERBEROS_REALM'],

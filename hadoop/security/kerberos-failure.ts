@@ -11,11 +11,16 @@ interface Cause {
  * reports a Kerberos error.
  */
 const CAUSES: readonly Cause[] = [
-  { pattern: /clock skew/i, code: 'KERBEROS_CLOCK_SKEW' },
+  { pattern: /clock skew|ticket not yet valid/i, code: 'KERBEROS_CLOCK_SKEW' },
   { pattern: /ticket expired|credentials have expired/i, code: 'KERBEROS_TICKET_EXPIRED' },
   { pattern: /no credentials were supplied|no credentials cache|no kerberos credentials/i, code: 'KERBEROS_NO_TICKET' },
   { pattern: /no rules? applied|nomatchingrule/i, code: 'KERBEROS_REALM' },
-  { pattern: /krbtgt\/\S+ not found|cannot find kdc for realm|cannot determine realm/i, code: 'KERBEROS_REALM' },
+  {
+    pattern: /krbtgt\/\S+ not found/i,
+    code: 'KERBEROS_REALM',
+    hint: "Check the realm that [domain_realm] in krb5.conf assigns to this host, or run kinit with a principal of the cluster's realm: kinit USER@REALM.",
+  },
+  { pattern: /cannot find kdc for realm|cannot determine realm/i, code: 'KERBEROS_REALM' },
   { pattern: /server \S+ not found in kerberos database|server not found/i, code: 'KERBEROS_UNKNOWN_SERVER' },
   {
     pattern: /cannot contact any kdc/i,

@@ -28,6 +28,8 @@ export interface Login {
    * cluster without Kerberos.
    */
   jobTokens(fileSystems: readonly string[]): Promise<readonly Token[]>;
+  /** True if the user keeps using the tokens that `jobTokens` returns, so no job may cancel them. */
+  readonly keepsTokens: boolean;
 }
 
 export interface LoginDescription {
@@ -41,6 +43,7 @@ export type TokenService = { readonly fileSystem: string } | 'resource-manager';
 
 /** Sends a user name without proof of identity. Clusters without Kerberos accept such requests. */
 export class SimpleLogin implements Login {
+  readonly keepsTokens = false;
   readonly #identity: HttpIdentity;
 
   /** @param user the name to send, or null to send none; the cluster then uses its static user, dr.who */

@@ -11,6 +11,7 @@ const RENEW_BEFORE_MS = 60_000;
 
 /** Authenticates the user with a Kerberos ticket. Signs in once per web server, and sends the server's cookie with later requests. */
 export class TicketLogin implements Login {
+  readonly keepsTokens = false;
   readonly #environment: NodeJS.ProcessEnv;
   readonly #user: string;
   readonly #services: ClusterServices;

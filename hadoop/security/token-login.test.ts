@@ -36,7 +36,12 @@ test('each service receives its own token, and other servers receive none', asyn
     headers: { 'X-Hadoop-Delegation-Token': encodeTokenUrl(YARN) },
   });
   expect(await login.identify(new URL('http://node:8042/ws/v1/node/info'))).toEqual({ query: {}, headers: {} });
-  expect((await login.jobTokens()).map(({ kind }) => kind)).toEqual(['HDFS_DELEGATION_TOKEN', 'RM_DELEGATION_TOKEN']);
+});
+
+test('a job gets the tokens for HDFS, the ResourceManager and the key server, and does not cancel them', async () => {
+  const login = await loginWith(HDFS, YARN, token('kms-dt', 'kms://https@keys:9600/kms'), token('YARN_AM_RM_TOKEN', ''));
+  expect((await login.jobTokens()).map(({ kind }) => kind)).toEqual(['HDFS_DELEGATION_TOKEN', 'RM_DELEGATION_TOKEN', 'kms-dt']);
+  expect(login.keepsTokens).toBe(true);
 });
 
 test('the service selects one of several tokens of HDFS', async () => {

@@ -3,13 +3,17 @@ import { readFile, stat } from 'node:fs/promises';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { decodeCredentials, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
 import { decodeDelegationIdentifier } from './delegation-identifier.ts';
-import { isFileSystemToken } from './fetch-tokens.ts';
+import { isFileSystemToken, KEY_SERVER_TOKEN_KIND } from './fetch-tokens.ts';
 import type { HttpIdentity, Login, LoginDescription, TokenService } from './login.ts';
+
+/** The kinds of a job's tokens other than those for file systems. */
+const OF_OTHER_SERVICES: ReadonlySet<string> = new Set([RESOURCE_MANAGER_TOKEN_KIND, KEY_SERVER_TOKEN_KIND]);
 
 /**
  * Authenticates a process in a container with the delegation tokens in its credentials file. If the file changes, the login reads it again.
  */
 export class TokenLogin implements Login {
+  readonly keepsTokens = true;
   readonly #file: string;
   readonly #user: string;
   /** Origins of the ResourceManager web servers. Only these servers receive the ResourceManager token. */
@@ -74,7 +78,7 @@ export class TokenLogin implements Login {
   }
 
   async jobTokens(): Promise<readonly Token[]> {
-    return (await this.#tokens()).filter((each) => isFileSystemToken(each) || each.kind === RESOURCE_MANAGER_TOKEN_KIND);
+    return (await this.#tokens()).filter((each) => isFileSystemToken(each) || OF_OTHER_SERVICES.has(each.kind));
   }
 
   async #resourceManagerToken(): Promise<Token | undefined> {

@@ -17,6 +17,7 @@ const submission: ApplicationSubmission = {
   failureWindowMs: null,
   keepContainers: true,
   tokens: [],
+  keepTokens: false,
   command: 'exec node',
   environment: {},
   resources: [],
@@ -32,6 +33,11 @@ test('the credentials contain tokens keyed by their services, and tokens are red
     entry: [{ key: 'ip:1', value: encodeTokenUrl(token) }],
   });
   expect(credentials(redactedBody({ ...submission, tokens: [token] }))).toEqual({ entry: [{ key: 'ip:1', value: '***' }] });
+});
+
+test('the ResourceManager cancels the tokens of an application unless the user keeps them', () => {
+  expect(submissionBody(submission)).toMatchObject({ 'cancel-tokens-when-complete': true });
+  expect(submissionBody({ ...submission, keepTokens: true })).toMatchObject({ 'cancel-tokens-when-complete': false });
 });
 
 test('the redacted body of a submission differs from the sent one only in its secrets', () => {

@@ -26,11 +26,10 @@ export interface ApplicationSubmission {
   /** Environment variables with unescaped values. */
   readonly environment: Readonly<Record<string, string>>;
   readonly resources: readonly LocalResource[];
-  /**
-   * Delegation tokens for the container's credentials file. The ResourceManager renews these tokens, and cancels them when the application
-   * ends.
-   */
+  /** Delegation tokens for the container's credentials file. The ResourceManager renews these tokens. */
   readonly tokens: readonly Token[];
+  /** True if the tokens stay valid when the application ends. If false, the ResourceManager cancels them. */
+  readonly keepTokens: boolean;
   /** Secrets for the container's credentials file. */
   readonly secrets: ReadonlyMap<string, Uint8Array>;
   /** Users with access in addition to the owner and the administrators. If null, the cluster's default applies. */
@@ -57,6 +56,7 @@ export function submissionBody(
     ...(submission.tags.length === 0 ? {} : { 'application-tags': { tag: submission.tags } }),
     queue: submission.queue,
     'unmanaged-AM': false,
+    'cancel-tokens-when-complete': !submission.keepTokens,
     priority: submission.priority,
     'max-app-attempts': submission.maxAttempts,
     ...(failureWindowMs === null ? {} : { 'attempt-failures-validity-interval': failureWindowMs }),

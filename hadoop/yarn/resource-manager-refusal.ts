@@ -17,6 +17,9 @@ export function refusal(status: number, text: string, path: string): TonyError {
       hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
     });
   }
+  if (remote !== null && (remote.exception === 'InvalidToken' || remote.message.includes('SecretManager$InvalidToken'))) {
+    return new TonyError('TOKEN_EXPIRED', `The ResourceManager rejected the delegation token: ${message}`);
+  }
   if (remote !== null) {
     return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
   }

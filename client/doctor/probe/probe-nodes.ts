@@ -145,6 +145,7 @@ async function stagedSubmission(
       environment: {},
       resources: [...resources, { ...file, uri: daemonUri(configuration, file.uri) }],
       tokens,
+      keepTokens: login.keepsTokens,
       secrets: new Map([...createJobSecrets(Date.now(), text)].map(([name, secret]) => [name, secret.reveal()])),
       acls: null,
     };

@@ -29,6 +29,10 @@ export class GatewayLogin implements Login {
   readonly #read: () => Promise<Secret | null>;
   #credentials: Promise<Secret | null> | null = null;
 
+  get keepsTokens(): boolean {
+    return this.#inner.keepsTokens;
+  }
+
   constructor(inner: Login, read: () => Promise<Secret | null>) {
     this.#inner = inner;
     this.#read = read;

@@ -78,7 +78,8 @@ export async function propertiesOfDaemon(
       ({ status }) => status,
     );
     if (answer.status !== 200) {
-      throw new UnexpectedStatus(answer.status, `${url} returned HTTP ${answer.status}, so its server is not a Hadoop daemon.`);
+      const meaning = answer.status === 401 ? 'so it requires a Kerberos ticket' : 'so its server is not a Hadoop daemon';
+      throw new UnexpectedStatus(answer.status, `${url} returned HTTP ${answer.status}, ${meaning}.`);
     }
     const text = answer.body.toString('utf8');
     return answer.headers['content-type']?.startsWith('application/json') ? parseReported(text, url.href) : parseHadoopXml(text, url.href);
