@@ -79,26 +79,33 @@ export class ContainerLogs {
   /** Lists a container's log files. Returns an empty list if there are none, or if the logs are not available yet. */
   async files(owner: LogOwner): Promise<LogFile[]> {
     const container = checkedOwner(owner);
-    const live = container.nodeHttp === null ? null : await this.#liveFiles(container, container.nodeHttp);
+    const live = container.nodeHttp === null ? null : await this.#liveFiles(container, container.nodeHttp).catch(ifTicketNeeded);
     // A NodeManager returns an empty list for an unknown container.
-    if (live !== null && live.length > 0) {
+    if (Array.isArray(live) && live.length > 0) {
       return live;
     }
     const aggregated = await this.#aggregated(container);
+    if (aggregated === null && live instanceof TicketNeeded) {
+      throw live;
+    }
     return aggregated?.files.map(({ name, size }) => ({ name, size })) ?? [];
   }
 
   /** Reads a range of a log file. Returns null if the file does not exist yet. */
   async read(owner: LogOwner, file: string, range: LogRange): Promise<ContainerLogPiece | null> {
     const container = checkedOwner(owner);
-    const live = container.nodeHttp === null ? 'unknown container' : await this.#readLive(container, container.nodeHttp, file, range);
-    if (live !== null && live !== 'unknown container') {
+    const { nodeHttp } = container;
+    const live = nodeHttp === null ? 'unknown container' : await this.#readLive(container, nodeHttp, file, range).catch(ifTicketNeeded);
+    if (live !== null && live !== 'unknown container' && !(live instanceof TicketNeeded)) {
       return live;
     }
     const looking = this.#aggregated(container);
     // If the file is missing on the node, it may already be on HDFS, because a NodeManager deletes log files after aggregating them, before
     // it removes the container. The file counts as missing if HDFS is unreachable.
     const aggregated = await (live === null ? looking.catch(() => null) : looking);
+    if (aggregated === null && live instanceof TicketNeeded) {
+      throw live;
+    }
     const found = aggregated?.files.find(({ name }) => name === file);
     if (aggregated === null || found === undefined) {
       return null;
@@ -185,7 +192,7 @@ export class ContainerLogs {
     }
     try {
       if (response.statusCode === 401) {
-        throw needsTicket(nodeHttp);
+        throw new TicketNeeded(nodeHttp);
       }
       if (response.statusCode !== 200) {
         const text = (await readWhole(response, MAXIMUM_ANSWER_BYTES)).toString('utf8');
@@ -234,7 +241,7 @@ export class ContainerLogs {
       ({ status }) => status,
     ).catch(unlessExplained);
     if (answer?.status === 401) {
-      throw needsTicket(nodeHttp);
+      throw new TicketNeeded(nodeHttp);
     }
     if (answer !== null && answer.status !== 200) {
       denied(answer.body.toString('utf8'));
@@ -344,11 +351,21 @@ function unlessExplained(error: unknown): null {
   return null;
 }
 
-/** Returns the error for a process without a Kerberos ticket, because NodeManagers do not accept delegation tokens. */
-function needsTicket(nodeHttp: string): TonyError {
-  return new TonyError('LOGS_UNAVAILABLE', `The NodeManager ${nodeHttp} shows logs only to users with a Kerberos ticket.`, {
-    hint: 'Run `tony-ts logs APPLICATION_ID` on a machine where you have a ticket.',
-  });
+/** Thrown by a process without a Kerberos ticket, because NodeManagers do not accept delegation tokens. */
+class TicketNeeded extends TonyError {
+  constructor(nodeHttp: string) {
+    super('LOGS_UNAVAILABLE', `The NodeManager ${nodeHttp} shows logs only to users with a Kerberos ticket.`, {
+      hint: 'Run `tony-ts logs APPLICATION_ID` on a machine where you have a ticket.',
+    });
+  }
+}
+
+/** Returns the error if only a ticket is missing, because the logs may already be on HDFS. Rethrows all other errors. */
+function ifTicketNeeded(error: unknown): TicketNeeded {
+  if (error instanceof TicketNeeded) {
+    return error;
+  }
+  throw error;
 }
 
 function denied(text: string): void {
