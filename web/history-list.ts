@@ -7,17 +7,10 @@ export interface HistoryList {
   readonly message: string;
 }
 
-export interface HistorySummary {
-  readonly applicationId: string;
-  readonly user: string;
-  readonly name: string;
-  readonly queue: string;
-  readonly state: JobStatus['state'];
-  readonly startedAt: number;
+export interface HistorySummary
+  extends Pick<JobStatus, 'applicationId' | 'user' | 'name' | 'queue' | 'state' | 'startedAt' | 'step' | 'message'> {
   /** Null if the job is still running or ended without a final status. */
   readonly finishedAt: number | null;
-  readonly step: number;
-  readonly message: string;
   /** The URL of the job's page, relative to the index page. */
   readonly href: string;
 }

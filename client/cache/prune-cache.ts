@@ -4,19 +4,12 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { HistoryStore } from '../records/history-store.ts';
 import { type CacheUse, CacheUses } from './cache-uses.ts';
-import { asideName, type CacheContent, type CachedFolder, cachedFolders, cacheOf, isUnfinished } from './cached-folders.ts';
+import { asideName, type CachedFolder, cachedFolders, cacheOf, isUnfinished } from './cached-folders.ts';
 
 /** Age (ms) above which an unfinished entry counts as interrupted. */
 const UNFINISHED_MS = 86_400_000;
 
-export interface CacheEntry {
-  /** Hexadecimal SHA-256 of the content. */
-  readonly hash: string;
-  readonly uri: string;
-  readonly contents: readonly CacheContent[];
-  readonly bytes: number;
-  /** When the entry was last written, in ms since the epoch. */
-  readonly lastWritten: number;
+export interface CacheEntry extends Omit<CachedFolder, 'unfinishedSince'> {
   /** IDs of jobs that use the entry and may still be running. */
   readonly usedBy: readonly string[];
   /** Newest job that used the entry according to the histories, or null if there is none. */

@@ -58,13 +58,7 @@ export interface JobSummary extends Application {
   readonly masterSilentMs: number | null;
 }
 
-export interface JobProgress {
-  readonly state: JobStatus['state'];
-  readonly message: string;
-  readonly step: number;
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly checkpointStep: number;
-  readonly generations: number;
+export interface JobProgress extends Pick<JobStatus, 'state' | 'message' | 'step' | 'metrics' | 'checkpointStep' | 'generations'> {
   readonly tasksRunning: number;
   readonly tasks: number;
 }

@@ -1,10 +1,11 @@
 import { Readable } from 'node:stream';
 import { type ClientDuplexStream, Metadata, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import * as z from 'zod';
 import { formatAddress } from '../../platform/address.ts';
 import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { isRecord } from '../../platform/is-record.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 import {
   MAXIMUM_SESSION_MESSAGE_BYTES,
@@ -162,19 +163,11 @@ function describe({ code, details }: ServiceError): string {
   return `${status[code] ?? code}: ${details}`;
 }
 
+const publishedAddress = z.object({
+  sessions: z.object({ host: z.string(), port: z.int(), token: z.string(), certificate: z.string() }).nullable(),
+});
+
 /** Returns null if the job does not permit sessions. Returns undefined if the file is damaged or the address is incomplete. */
 function sessionsIn(text: string): SessionAddress | null | undefined {
-  let address: unknown;
-  try {
-    address = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  const sessions = isRecord(address) ? address.sessions : undefined;
-  if (sessions === null || !isRecord(sessions)) {
-    return sessions === null ? null : undefined;
-  }
-  const { host, port, token, certificate } = sessions;
-  const isWhole = typeof host === 'string' && Number.isInteger(port) && typeof token === 'string' && typeof certificate === 'string';
-  return isWhole ? (sessions as unknown as SessionAddress) : undefined;
+  return publishedAddress.safeParse(parseJson(text)).data?.sessions;
 }

@@ -1,7 +1,6 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { messageOf } from '../../platform/errors.ts';
-import type { Guard } from '../processes/guard.ts';
-import { GuardedProcess, type ProcessEnd } from '../processes/guarded-process.ts';
+import { type GuardedOptions, GuardedProcess, type ProcessEnd } from '../processes/guarded-process.ts';
 import type { ProcessTree } from '../processes/process-tree.ts';
 import { tailOf } from './stderr-tail.ts';
 
@@ -11,17 +10,12 @@ const COMMAND_NOT_FOUND = 127;
 /** Exit code to report if a program could not be prepared. Bash uses 126 and 127 for commands that cannot be run. */
 export const START_FAILED = 125;
 
-export interface ProgramOptions {
+export interface ProgramOptions extends Pick<GuardedOptions, 'folder' | 'environment' | 'guard' | 'ready'> {
   readonly command: string;
-  readonly folder: string;
-  readonly environment: Readonly<Record<string, string>>;
   readonly stdout: string;
   readonly stderr: string;
   /** Descriptor of the bound socket, which the program inherits as `LISTENER_FD`. Null if the program does not inherit a socket. */
   readonly listener: number | null;
-  readonly guard: Guard;
-  /** The command runs after this promise has resolved. If the promise rejects, the program is killed. */
-  readonly ready?: Promise<unknown>;
   /** Grace period in ms in which a program can store a last checkpoint after a gentle kill. */
   readonly graceMs?: number;
 }

@@ -9,13 +9,10 @@ import type { JobConnection, Observation } from '../job-connection.ts';
 import { askConfiguration, askEvents, ifAvailable, type JobRecords, readHistory, type YarnFacts } from '../job-records.ts';
 import { type LostNode, lostNodes } from './lost-nodes.ts';
 
-export interface JobDescription {
-  readonly applicationId: string;
+export interface JobDescription
+  extends Pick<JobStatus, 'applicationId' | 'name' | 'user' | 'queue' | 'finishedAt' | 'step' | 'metrics' | 'generations' | 'notices'> {
   /** First task failure, or null if no task has failed. The job may have recovered from the failure. */
   readonly failure: FirstFailure | null;
-  readonly name: string;
-  readonly user: string;
-  readonly queue: string;
   /** State that the ApplicationMaster reports, or YARN's state before the first report. */
   readonly state: string;
   /** Reason why the job is waiting, or why it ended as it did. */
@@ -23,11 +20,6 @@ export interface JobDescription {
   readonly result: JobResult | null;
   /** Start time in ms since the epoch, or null if it is unknown. */
   readonly startedAt: number | null;
-  readonly finishedAt: number | null;
-  readonly step: number;
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly generations: number;
-  readonly notices: readonly string[];
   readonly lostNodes: readonly LostNode[];
   /** Orphaned containers whose programs may still be running. Once the job has ended, the containers that were orphaned when it ended. */
   readonly orphanedContainers: readonly OrphanedContainer[];

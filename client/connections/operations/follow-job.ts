@@ -1,4 +1,4 @@
-import type { JobResult, JobStatus, TaskStatus } from '../../../conf/status/status.ts';
+import type { JobResult, JobStatus } from '../../../conf/status/status.ts';
 import { pause } from '../../../platform/async/backoff.ts';
 import { untilAborted } from '../../../platform/async/until-aborted.ts';
 import { checkOptions, type OptionNames } from '../../../platform/check-options.ts';
@@ -6,17 +6,12 @@ import { OutageTolerance } from '../../cluster/outage-tolerance.ts';
 import type { JobConnection, Observation } from '../job-connection.ts';
 import { changes, type JobEvent } from './job-events.ts';
 
-export interface JobReport {
-  readonly applicationId: string;
+export interface JobReport extends Pick<JobStatus, 'applicationId' | 'tasks' | 'metrics' | 'step' | 'generations'> {
   readonly state: JobResult['state'];
   /**
    * For a failed job, the cause and the next step. For a successful job, the reason why training stopped early, or '' if all epochs ran.
    */
   readonly diagnostics: string;
-  readonly tasks: readonly TaskStatus[];
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly step: number;
-  readonly generations: number;
   /** Step of the newest checkpoint, or 0 if there is none. */
   readonly checkpointStep: number;
   /** URI of the checkpoint folder, or null if no ApplicationMaster ever ran. */
