@@ -1,7 +1,7 @@
 import { isApplicationId } from '../../hadoop/rpc/application-id.ts';
-import { TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
 import { parseJson } from '../../platform/json-value.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { isLocalId } from '../files/local-layout.ts';
@@ -164,14 +164,7 @@ async function readJob(storage: Storage, folder: string, applicationId: string):
     return null;
   }
   const { size, modifiedAt } = entry;
-  try {
-    const text = size > LARGEST_JOB ? '' : (await storage.read(uri)).toString();
-    return { ...parseUses(text, applicationId, modifiedAt), folder, writtenAt: modifiedAt };
-  } catch (error) {
-    // The job has ended and removed its staging folder.
-    if (error instanceof TonyError && error.code === 'NOT_FOUND') {
-      return null;
-    }
-    throw error;
-  }
+  const bytes = size > LARGEST_JOB ? '' : await readIfStored(storage, uri);
+  // A job that has ended removes its staging folder.
+  return bytes === null ? null : { ...parseUses(bytes.toString(), applicationId, modifiedAt), folder, writtenAt: modifiedAt };
 }

@@ -1,5 +1,5 @@
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { TonyError } from '../../platform/errors.ts';
+import { ifCode } from '../../platform/if-code.ts';
 import { readIfStored } from '../../storage/read-if-stored.ts';
 import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
 import type { FindS3Connection } from '../../storage/s3/s3-connection.ts';
@@ -22,14 +22,7 @@ export function localObjectStores(environment: NodeJS.ProcessEnv): FindS3Connect
 }
 
 async function configurationIfAny(environment: NodeJS.ProcessEnv): Promise<HadoopConfiguration | null> {
-  try {
-    return await readConfiguration({ environment });
-  } catch (error) {
-    if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {
-      return null;
-    }
-    throw error;
-  }
+  return readConfiguration({ environment }).catch(ifCode('NO_HADOOP_CONF', null));
 }
 
 async function readHdfs(environment: NodeJS.ProcessEnv, uri: string): Promise<Buffer | null> {

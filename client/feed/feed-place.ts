@@ -1,7 +1,9 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { TonyError } from '../../platform/errors.ts';
+import * as z from 'zod';
+import { readIfExists } from '../../platform/files/read-if-exists.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import { FEED_ADDRESS_FILE, type FeedAddress } from '../../protos/feed-protocol.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { openCluster } from '../cluster/cluster.ts';
 import { type ConnectOptions, checkId } from '../connections/connect-job.ts';
@@ -20,33 +22,16 @@ export interface FeedPlace {
 export async function openFeedPlace(applicationId: string, options: ConnectOptions): Promise<FeedPlace> {
   if (checkId(applicationId) === 'local') {
     const { job } = localPaths(options.localRoot ?? localRoot(options.environment), applicationId);
-    return { read: async () => await missingAsNull(() => readFile(path.join(job, FEED_ADDRESS_FILE))), close: () => {} };
+    return { read: async () => parseAddress(await readIfExists(path.join(job, FEED_ADDRESS_FILE))), close: () => {} };
   }
   const { root, storage, ...cluster } = await openCluster(options);
   const uri = joinUri(root, 'jobs', applicationId, FEED_ADDRESS_FILE);
-  return { read: async () => await missingAsNull(() => storage.read(uri)), close: () => cluster.close() };
+  return { read: async () => parseAddress(await readIfStored(storage, uri)), close: () => cluster.close() };
 }
 
-async function missingAsNull(read: () => Promise<Buffer>): Promise<FeedAddress | null> {
-  try {
-    return parseAddress((await read()).toString());
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || (error instanceof TonyError && error.code === 'NOT_FOUND')) {
-      return null;
-    }
-    throw error;
-  }
-}
+const feedAddress = z.object({ host: z.string(), port: z.int(), attempt: z.number(), token: z.string(), certificate: z.string() });
 
-/** Parses an address, or returns null if the text is incomplete or damaged. */
-function parseAddress(text: string): FeedAddress | null {
-  try {
-    const address = JSON.parse(text) as Partial<FeedAddress>;
-    const { host, port, attempt, token, certificate } = address;
-    const isWhole = typeof host === 'string' && Number.isInteger(port) && typeof token === 'string' && typeof certificate === 'string';
-    return isWhole && typeof attempt === 'number' ? (address as FeedAddress) : null;
-  } catch {
-    return null;
-  }
+/** Parses an address, or returns null if the file is missing, incomplete or damaged. */
+function parseAddress(content: string | Buffer | null): FeedAddress | null {
+  return feedAddress.safeParse(parseJson(content?.toString() ?? '')).data ?? null;
 }

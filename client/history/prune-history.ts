@@ -1,5 +1,6 @@
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { ifCode } from '../../platform/if-code.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { entriesBelow } from '../files/entries-below.ts';
@@ -36,16 +37,9 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
   const { user, olderThanMs, dryRun, now } = options;
   const users = user === null ? (await store.users()).found : [user];
   for (const each of users) {
-    let places: JobPlace[];
-    try {
-      places = (await store.places(each)).found.toSorted(byAge).reverse();
-    } catch (error) {
-      // Skip a folder that the caller can neither read nor change.
-      if (error instanceof TonyError && error.code === 'ACCESS_DENIED') {
-        continue;
-      }
-      throw error;
-    }
+    // Skip a folder that the caller can neither read nor change.
+    const { found } = await store.places(each).catch(ifCode('ACCESS_DENIED', { found: [] }));
+    const places = found.toSorted(byAge).reverse();
     for (let at = 0; at < places.length; at += AT_ONCE) {
       const batch = places.slice(at, at + AT_ONCE);
       const looked: Measured[] = [];

@@ -1,7 +1,8 @@
 import { Readable, Writable } from 'node:stream';
+import * as z from 'zod';
 import { pause } from '../../platform/async/backoff.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { isRecord } from '../../platform/is-record.ts';
+import { parseJson } from '../../platform/json-value.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { JobHandle } from '../connections/operations/job-handle.ts';
 import { execInTask } from '../sessions/exec.ts';
@@ -12,11 +13,13 @@ export const NOTEBOOK_TASK = `${NOTEBOOK_ROLE}:0`;
 const LOOK_MS = 500;
 const LONGEST_DESCRIPTION = 64 * 1024;
 
-export interface NotebookServer {
+const serverFile = z.object({
   /** Port on the node's loopback address. */
-  readonly port: number;
-  readonly token: string;
-}
+  port: z.int(),
+  token: z.string().min(1),
+});
+
+export type NotebookServer = Readonly<z.output<typeof serverFile>>;
 
 /**
  * Waits until the notebook's server is running, and returns its port and token. A command in the task reads the port and the token from a
@@ -70,13 +73,7 @@ async function readServer(job: JobConnection, signal: AbortSignal): Promise<Note
 
 /** Parses the file that the server has written. Returns null if the text is incomplete. */
 export function parseServer(text: string): NotebookServer | null {
-  try {
-    const server: unknown = JSON.parse(text);
-    const { port, token } = isRecord(server) ? server : {};
-    return Number.isInteger(port) && typeof token === 'string' && token !== '' ? { port: port as number, token } : null;
-  } catch {
-    return null;
-  }
+  return serverFile.safeParse(parseJson(text)).data ?? null;
 }
 
 class Collector extends Writable {

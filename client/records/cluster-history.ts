@@ -5,6 +5,7 @@ import { applicationOf, formatContainerId, isApplicationId, parseContainerId } f
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { ifCode } from '../../platform/if-code.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
@@ -189,14 +190,7 @@ export class ClusterHistory implements HistoryStore {
   }
 
   async #application(id: string): Promise<Application | undefined> {
-    try {
-      return await this.#resourceManager.application(id);
-    } catch (error) {
-      if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
-        return undefined;
-      }
-      throw error;
-    }
+    return this.#resourceManager.application(id).catch(ifCode('APPLICATION_NOT_FOUND', undefined));
   }
 }
 

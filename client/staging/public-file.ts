@@ -1,4 +1,4 @@
-import { TonyError } from '../../platform/errors.ts';
+import { ifCode } from '../../platform/if-code.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { parentUri } from '../../storage/uri.ts';
 
@@ -17,12 +17,7 @@ export async function whyNotPublic(storage: Pick<Storage, 'stat'>, { uri, permis
     return `${uri} has mode ${permission.toString(8)}`;
   }
   for (let file = uri, folder = parentUri(file); folder !== file; file = folder, folder = parentUri(file)) {
-    const entry = await storage.stat(folder).catch((error: unknown) => {
-      if (error instanceof TonyError && error.code === 'ACCESS_DENIED') {
-        return null;
-      }
-      throw error;
-    });
+    const entry = await storage.stat(folder).catch(ifCode('ACCESS_DENIED', null));
     if (entry === null) {
       return `${folder} is not accessible`;
     }

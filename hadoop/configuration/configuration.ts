@@ -2,6 +2,7 @@ import { homedir, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
 import { isFolder } from '../../platform/files/make-folders.ts';
+import { ifCode } from '../../platform/if-code.ts';
 import { QOPS, type Qop } from '../rpc/digest-md5.ts';
 import type { Endpoint } from '../rpc/ipc.ts';
 import { readAuthorities } from './authorities.ts';
@@ -149,14 +150,7 @@ export class HadoopConfiguration {
 
   /** Like `fromEnvironment`, but returns null if the environment does not specify a configuration. */
   static async ifConfigured(environment: Environment = process.env): Promise<HadoopConfiguration | null> {
-    try {
-      return await HadoopConfiguration.fromEnvironment(environment);
-    } catch (error) {
-      if (error instanceof TonyError && error.code === 'NO_HADOOP_CONF') {
-        return null;
-      }
-      throw error;
-    }
+    return HadoopConfiguration.fromEnvironment(environment).catch(ifCode('NO_HADOOP_CONF', null));
   }
 
   /** Creates a configuration from plain properties, such as the result of `freeze()`. */

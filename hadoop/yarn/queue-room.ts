@@ -1,3 +1,4 @@
+import { sumOf } from '../../platform/sum-of.ts';
 import { amountsOf } from './resource-amounts.ts';
 import { asList, childQueuesOf, record, resourcesSchema, rootQueueOf, text } from './resource-manager-answers.ts';
 
@@ -154,13 +155,7 @@ function usedOf(queue: Json, name: string): Room {
   if (whole !== null) {
     return whole;
   }
-  const sum: Record<string, number> = {};
-  for (const child of childQueuesOf(queue)) {
-    for (const [resource, amount] of Object.entries(usedOf(child, name))) {
-      sum[resource] = (sum[resource] ?? 0) + amount;
-    }
-  }
-  return sum;
+  return sumOf(childQueuesOf(queue).map((child) => usedOf(child, name)));
 }
 
 /**
