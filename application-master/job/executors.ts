@@ -1,3 +1,4 @@
+import { describeEarlyEnd } from '../../conf/status/early-end.ts';
 import type { Usage } from '../../conf/status/status.ts';
 import { greetUnassigned, noteLeft, noteStreamLost, recordUnassigned } from './ending.ts';
 import { isLastStraw } from './failures.ts';
@@ -259,7 +260,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
 }
 
 function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonNullable<Progress['earlyEnd']>): void {
-  const earlyEnd = `stopped early at step ${step}: ${oneLine(reason)}`;
+  const earlyEnd = describeEarlyEnd(step, oneLine(reason));
   if (earlyEnd === transition.state.training.earlyEnd) {
     return;
   }

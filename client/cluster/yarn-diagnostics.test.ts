@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { describeEarlyEnd } from '../../conf/status/early-end.ts';
 import { ACTIVATED, QUEUE_FULL } from './yarn-diagnostics.fixture.ts';
 import { awaitedPartition, resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
 
@@ -19,7 +20,7 @@ test.each([
 test("diagnostics that the ApplicationMaster wrote stay unchanged, except that YARN's note about recovery is removed", () => {
   expect(explain('worker:1 exited with code 3.\nboom\n', 'FINISHED')).toBe('worker:1 exited with code 3.\nboom');
   expect(resultOf({ id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics: 'done' }).diagnostics).toBe('');
-  const diagnostics = 'Attempt recovered after RM restart stopped early at step 12: loss did not improve for 3 evaluations\n';
+  const diagnostics = `Attempt recovered after RM restart ${describeEarlyEnd(12, 'loss did not improve for 3 evaluations')}\n`;
   const end = { id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics };
   expect(resultOf(end).diagnostics).toBe('stopped early at step 12: loss did not improve for 3 evaluations');
 });

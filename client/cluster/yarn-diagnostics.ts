@@ -1,3 +1,4 @@
+import { earlyEndIn } from '../../conf/status/early-end.ts';
 import type { JobResult } from '../../conf/status/status.ts';
 import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
 
@@ -13,15 +14,7 @@ const DIAGNOSTICS_MAXIMUM = 4000;
 /** Returns a job's result, given its ended YARN application. Replaces YARN's diagnostics with a clearer message where possible. */
 export function resultOf(application: EndedApplication): JobResult {
   const state = finalState(application);
-  return { state, diagnostics: state === 'SUCCEEDED' ? earlyEnd(application) : explain(application) };
-}
-
-/**
- * Extracts the ApplicationMaster's message saying that training stopped early. YARN may add other messages before it, for example about a
- * recovery.
- */
-function earlyEnd({ diagnostics }: EndedApplication): string {
-  return /stopped early at step \d+: .*/.exec(diagnostics)?.[0].trim() ?? '';
+  return { state, diagnostics: state === 'SUCCEEDED' ? earlyEndIn(application.diagnostics) : explain(application) };
 }
 
 function finalState({ state, finalStatus }: EndedApplication): JobResult['state'] {
