@@ -1,4 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -39,7 +40,7 @@ interface Job {
 }
 
 async function startJob(
-  options: { framework?: string; yaml?: string; fail?: readonly string[]; attached?: boolean } = {},
+  options: { framework?: string; yaml?: string; fail?: readonly string[]; attached?: boolean; path?: string } = {},
 ): Promise<Job & { command: ReturnType<typeof startCommand> }> {
   const folder = await temporaryFolder();
   const root = path.join(folder, 'root');
@@ -59,7 +60,9 @@ ${options.yaml ?? 'roles: {worker: {instances: 2, ranked: true}}'}
 `;
   writeFileSync(file, yaml);
   const words = ['submit', '--local', '--conf', file, ...(options.attached ? [] : ['--detach'])];
-  const command = startCommand(words, { env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined } });
+  const command = startCommand(words, {
+    env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined, PATH: options.path ?? process.env.PATH },
+  });
   const [id] = await command.output(/local_\d+_\d+/);
   const paths = localPaths(root, id);
   const job: Job = {
@@ -107,6 +110,17 @@ ${options.yaml ?? 'roles: {worker: {instances: 2, ranked: true}}'}
     }
   });
   return { ...job, command };
+}
+
+/** Returns a PATH on which `nvidia-smi -L` prints what the driver's program prints on a machine with this many GPUs. */
+async function pathWithGpus(count: number): Promise<string> {
+  const folder = await temporaryFolder();
+  // The UUIDs are new, because the claims of other tests on this machine would conflict.
+  const lines = Array.from({ length: count }, (_, index) => `GPU ${index}: NVIDIA H100 80GB HBM3 (UUID: GPU-${randomUUID()})`);
+  writeFileSync(path.join(folder, 'nvidia-smi'), `#!/bin/sh\ncase "$1" in -L) cat <<END\n${lines.join('\n')}\nEND\nesac\n`, {
+    mode: 0o755,
+  });
+  return `${folder}:${process.env.PATH}`;
 }
 
 /** Returns all processes of a job. Their environment contains the job's folder. */
@@ -340,17 +354,34 @@ async function startSecondAttempt(job: Job): Promise<void> {
 describe('framework pytorch, with several processes per task', () => {
   const yaml = (command: string) => `processesPerTask: 2
 roles: {worker: {instances: 2, restart: {maxRestarts: 1}, command: '${command}'}}`;
+  const onGpus = (gpus: number, command: string) =>
+    `roles: {worker: {instances: 2, restart: {policy: never}, resources: {gpus: ${gpus}}, command: '${command}'}}`;
   const stdoutOf = (job: Job) =>
     readdirSync(job.paths.containers).flatMap((container) => {
       const file = path.join(job.paths.containers, container, 'logs', 'stdout');
       return existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : [];
     });
 
-  test('each process has its own ranks, and its lines carry its rank', async () => {
-    const job = await startJob({ framework: 'pytorch', yaml: yaml('echo $RANK/$WORLD_SIZE $LOCAL_RANK $GROUP_RANK; printf end') });
+  test('each GPU of a task has a process with its own ranks, whose lines carry its rank, and tasks share no GPU', async () => {
+    const job = await startJob({
+      framework: 'pytorch',
+      yaml: onGpus(2, 'echo $RANK/$WORLD_SIZE $LOCAL_RANK $GROUP_RANK; echo $CUDA_VISIBLE_DEVICES; printf end'),
+      path: await pathWithGpus(4),
+    });
     expect((await job.final()).state).toBe('SUCCEEDED');
+    const lines = stdoutOf(job);
+    const devices = [0, 1, 2, 3].map((rank) => lines.find((line) => line.startsWith(`[rank ${rank}] `) && line.includes(',')));
+    expect(new Set(devices.map((line) => line?.split('] ')[1]))).toEqual(new Set(['0,1', '2,3']));
     const expected = [0, 1, 2, 3].flatMap((rank) => [`[rank ${rank}] ${rank}/4 ${rank % 2} ${Math.floor(rank / 2)}`, `[rank ${rank}] end`]);
-    expect(stdoutOf(job).sort()).toEqual(expected.sort());
+    expect(lines.filter((line) => !line.includes(',')).sort()).toEqual(expected.sort());
+    await job.quiet();
+  });
+
+  test('a task that sees fewer GPUs than it requests fails with the reason', async () => {
+    const job = await startJob({ framework: 'pytorch', yaml: onGpus(2, 'true'), path: await pathWithGpus(1) });
+    const final = await job.final();
+    expect(final.state).toBe('FAILED');
+    expect(final.message).toContain('the task requests 2 GPUs, but its container sees only 1');
     await job.quiet();
   });
 
