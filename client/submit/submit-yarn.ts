@@ -17,6 +17,7 @@ import { readNodeRecord } from '../cluster/node-record.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { StartDeadline } from '../connections/start-deadline.ts';
 import { YarnJob } from '../connections/yarn-job.ts';
+import { placeUri } from '../files/place-uri.ts';
 import { type JobKeytab, readJobKeytab } from '../job/job-keytab.ts';
 import { objectStoreOf } from '../job/job-object-store.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
@@ -25,6 +26,7 @@ import { jobNotes } from '../plan/job-notes.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import { planOf } from '../plan/make-plan.ts';
 import { pythonNotes } from '../plan/python-nodes.ts';
+import { resumeMemoryNotes } from '../plan/resume-memory.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
 import { ownerOf, refuseBeyondQuotas, refuseNotFinal } from '../quotas/check-quotas.ts';
 import { ClusterHistory } from '../records/cluster-history.ts';
@@ -62,7 +64,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     const dryRunOptions = { maxWaitMs: DRY_RUN_MAX_WAIT_MS, ownQueues: dryRun ? queuesForSubmission(configuration, user) : null };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? dryRunOptions : undefined);
     // YARN ignores application IDs that are allocated but never used.
-    const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs, recorded] = await untilAborted(
+    const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs, recorded, ofMemory] = await untilAborted(
       Promise.all([
         localParts(job, onProgress),
         resourceManager.newApplication(),
@@ -71,6 +73,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
         readJobKeytab(job.kerberos, cluster),
         askMasterReplacementMs(cluster),
         job.python.type === 'requirements' ? readNodeRecord(storage, root) : [],
+        resumeMemoryNotes(job, placeUri(job.checkpoint.dir, home), storage),
       ]),
       signal,
     );
@@ -87,7 +90,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
       const { notes, ...answers } = await answering;
       const room = { user, largest: amountsOf(maximum), ...answers, over: site.quotas.over };
       const ofJob = jobNotes(job, { withheld: local.source?.withheld ?? [], configuration, keytab });
-      const plan = planOf(job, room, listParts(parts), [...notes, ...ofJob, ...ofPython]);
+      const plan = planOf(job, room, listParts(parts), [...notes, ...ofJob, ...ofPython, ...ofMemory]);
       signal?.throwIfAborted();
       return new PreparedYarnJob(cluster, resourceManager, options, {
         job,

@@ -70,11 +70,11 @@ export function memoryWarning(estimate: MemoryEstimate, containerMb: number): st
   );
 }
 
-function inMemory(bytes: number): string {
+export function inMemory(bytes: number): string {
   return formatMemory(Math.ceil(bytes / MEBIBYTE));
 }
 
-function suggested(bytes: number): string {
+export function suggested(bytes: number): string {
   return `${Math.ceil(bytes / (512 * MEBIBYTE)) * 512}m`;
 }
 
