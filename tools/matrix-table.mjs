@@ -1,4 +1,4 @@
-/** Generates docs/compatibility.md from the recorded results of `npm run matrix`. */
+/** Generates docs/compatibility.md and the table in README.md from the recorded results of `npm run matrix`. */
 
 /** @typedef {Record<string, { passed: boolean, date: string }>} Results by `HADOOP PROFILE NODE` */
 
@@ -49,6 +49,35 @@ export function table(results) {
   );
   const head = `| Hadoop | ${PROFILE_NAMES.join(' | ')} |\n|${' --- |'.repeat(PROFILE_NAMES.length + 1)}\n`;
   return `${HEAD}${head}${rows.join('\n')}\n`;
+}
+
+const SUMMARY = /(<!-- `npm run matrix` generates this table\. -->\n\n)(?:\|.*\n)+/;
+
+/**
+ * Returns the text of README.md with the current results in its table. Each cell lists the major versions of Node.js.
+ * @param {string} readme
+ * @param {Results} results
+ */
+export function withSummary(readme, results) {
+  const rows = HADOOP_VERSIONS.map(
+    (hadoop) => `| ${[hadoop, ...PROFILE_NAMES.map((profile) => summaryText(results, hadoop, profile))].join(' | ')} |\n`,
+  );
+  const head = `| Hadoop | ${PROFILE_NAMES.join(' | ')} |\n|${' --- |'.repeat(PROFILE_NAMES.length + 1)}\n`;
+  if (!SUMMARY.test(readme)) {
+    throw new Error('README.md has no table after the comment about `npm run matrix`');
+  }
+  return readme.replace(SUMMARY, (_, start) => `${start}${head}${rows.join('')}`);
+}
+
+/**
+ * @param {Results} results
+ * @param {string} hadoop
+ * @param {string} profile
+ */
+function summaryText(results, hadoop, profile) {
+  const nodes = NODE_MAJORS.filter((node) => results[`${hadoop} ${profile} ${node}`] !== undefined);
+  const failed = nodes.filter((node) => !results[`${hadoop} ${profile} ${node}`]?.passed);
+  return [...nodes.filter((node) => !failed.includes(node)), ...failed.map((node) => `**${node} failed**`)].join(', ') || 'not run';
 }
 
 /**

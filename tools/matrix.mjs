@@ -1,24 +1,26 @@
 #!/usr/bin/env node
 /**
  * `npm run matrix [-- --hadoop 3.3.6,3.5.0] [--profile plain,ha] [--node 20,22]`: runs the long form of the compatibility tests on every
- * combination, and records the results in docs/compatibility.md. Combinations that a run does not include keep their earlier result.
+ * combination, and records the results in docs/compatibility.md and README.md. Combinations that a run does not include keep their earlier
+ * result.
  */
 import { spawn } from 'node:child_process';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { ensureInstalled, ROOT } from './install.mjs';
-import { HADOOP_VERSIONS, NODE_MAJORS, PROFILE_NAMES, table } from './matrix-table.mjs';
+import { HADOOP_VERSIONS, NODE_MAJORS, PROFILE_NAMES, table, withSummary } from './matrix-table.mjs';
 
 const RESULTS = path.join(ROOT, 'docs', 'compatibility.json');
 const PAGE = path.join(ROOT, 'docs', 'compatibility.md');
+const README = path.join(ROOT, 'README.md');
 const REPORT = path.join(ROOT, '.cache', 'test-reports', 'matrix.json');
 
 const { values } = parseArgs({
   options: {
     hadoop: { type: 'string', default: HADOOP_VERSIONS.join(',') },
     profile: { type: 'string', default: PROFILE_NAMES.join(',') },
-    node: { type: 'string', default: '22' },
+    node: { type: 'string', default: NODE_MAJORS.join(',') },
   },
 });
 const cells = values.hadoop
@@ -84,4 +86,5 @@ async function record({ hadoop, profile, node }, passed) {
   results[`${hadoop} ${profile} ${node}`] = { passed, date: new Date().toISOString().slice(0, 10) };
   await writeFile(RESULTS, `${JSON.stringify(Object.fromEntries(Object.entries(results).sort()), null, 2)}\n`);
   await writeFile(PAGE, table(results));
+  await writeFile(README, withSummary(await readFile(README, 'utf8'), results));
 }
