@@ -10,6 +10,7 @@ import { LISTED_STATES } from '../client/listing/job-lister.ts';
 import { parseJob } from '../conf/resolve/load-job.ts';
 import { parseSite, SITE_FILE, siteJsonSchema } from '../conf/resolve/site.ts';
 import { FRAMEWORKS, factsOf } from '../conf/values/frameworks.ts';
+import { applicationSchema } from '../hadoop/yarn/resource-manager-answers.ts';
 import { ERROR_CODES } from '../platform/errors.ts';
 import { commandOf } from './command-reference.ts';
 import { anchorsOf, type Block, blocksOf, commandsOf, type Document, inlineCode, linksOf, ROOT, readDocuments } from './documents.ts';
@@ -211,26 +212,39 @@ const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
   'conf/status/task-failure.ts': ['ProgramEnd', 'TaskFailure', 'FirstFailure'],
   'client/connections/job-connection.ts': ['Observation'],
   'client/listing/job-lister.ts': ['JobSummary', 'JobProgress'],
-  'hadoop/yarn/resource-manager-answers.ts': ['Application'],
+};
+
+/** Fields of a type that is derived from a schema. */
+const DERIVED_TYPES: Readonly<Record<string, readonly string[]>> = {
+  Application: Object.keys(applicationSchema.parse({ id: 'application_1_0001', user: 'alice', state: 'NEW', startedTime: 0 })),
 };
 
 test('docs/job-api.md lists exactly the fields of the types that it describes', async () => {
   const page = documents.find(({ name }) => name === 'docs/job-api.md')?.text ?? '';
-  for (const [file, types] of Object.entries(DESCRIBED_TYPES)) {
-    const source = await readFile(path.join(ROOT, file), 'utf8');
-    for (const type of types) {
-      const [, body = ''] = new RegExp(`^export interface ${type}\\b[^{]*\\{\\n([^]*?)^\\}`, 'm').exec(source) ?? [];
-      const fields = [...body.matchAll(/^ {2}readonly (\w+)(\??):/gm)].map(([, name = '', optional = '']) => `${name}${optional}`);
-      const [, section = ''] = page.split(`### \`${type}\`\n`);
-      const rows = (section.split(/^##/m)[0] ?? '').split('\n').filter((line) => line.startsWith('| `'));
-      const listed = rows.flatMap((row) =>
-        [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`(\??)/g)].map(([, name, mark]) => `${name}${mark}`),
-      );
-      expect({ type, fields: listed.sort() }).toEqual({ type, fields: fields.sort() });
-      expect(fields.length, type).toBeGreaterThan(1);
-    }
+  const declared = await Promise.all(
+    Object.entries(DESCRIBED_TYPES).map(async ([file, types]) => {
+      const source = await readFile(path.join(ROOT, file), 'utf8');
+      return types.map((type) => [type, declaredFields(source, type)] as const);
+    }),
+  );
+  for (const [type, fields] of [...declared.flat(), ...Object.entries(DERIVED_TYPES)]) {
+    const [, section = ''] = page.split(`### \`${type}\`\n`);
+    const rows = (section.split(/^##/m)[0] ?? '').split('\n').filter((line) => line.startsWith('| `'));
+    const listed = rows.flatMap((row) =>
+      [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`(\??)/g)].map(([, name, mark]) => `${name}${mark}`),
+    );
+    expect({ type, fields: listed.toSorted() }).toEqual({ type, fields: fields.toSorted() });
+    expect(fields.length, type).toBeGreaterThan(1);
   }
 });
+
+/** Returns the fields of an interface, including those that it takes from another type with `extends Pick<...>`. */
+function declaredFields(source: string, type: string): string[] {
+  const [, head = '', body = ''] = new RegExp(`^export interface ${type}\\b([^{]*)\\{\\n([^]*?)^\\}`, 'm').exec(source) ?? [];
+  const picked = [...head.matchAll(/'(\w+)'/g)].map(([, name = '']) => name);
+  const own = [...body.matchAll(/^ {2}readonly (\w+)(\??):/gm)].map(([, name = '', optional = '']) => `${name}${optional}`);
+  return [...picked, ...own];
+}
 
 /** Other names in capitals: environment variables and Hadoop's policies for HTTPS. */
 const VARIABLE =
