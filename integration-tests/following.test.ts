@@ -144,11 +144,13 @@ describe.each([
     const file = await job(
       'echo "$TONY_INDEX starts"; if [ "$TONY_INDEX" = 1 ]; then for i in $(seq 1 50); do echo "boom $i" >&2; done; exit 3; fi; sleep 60\n',
     );
-    const { exitCode, stdout, stderr } = await run([...submit, '--conf', file]);
+    // By default, the command shows the output of the chief.
+    const isLocal = submit.includes('--local');
+    const { exitCode, stdout, stderr } = await run([...submit, '--conf', file, ...(isLocal ? ['--logs', 'none'] : [])]);
     expect(exitCode).toBe(1);
     expect(stderr).toBe('');
     const [before = '', end = ''] = stdout.split(/(?=^\S+ FAILED$)/m);
-    expect(before.split('\n').filter((line) => line.includes(' | '))).toEqual(['worker:0 | 0 starts']);
+    expect(before.split('\n').filter((line) => line.includes(' | '))).toEqual(isLocal ? [] : ['worker:0 | 0 starts']);
     const id = ID.exec(stdout)?.[0] ?? '';
     const status = await run(['status', id]);
     expect(status.exitCode).toBe(0);

@@ -8,7 +8,7 @@ import { asGeneration, type Generation, next } from './state/counters.ts';
 import { oneLine, programEnd } from './state/diagnostics.ts';
 import type { EventFromExecutor, ProgramExit, Progress } from './state/events.ts';
 import { currentGeneration, isOver, jobOf, LIMITS, nameOf, type Task, type TaskExecutor, type TaskNotice } from './state/job-state.ts';
-import { inGang, isIndependentlyReplaceable, isMember } from './state/membership.ts';
+import { inGang, isIndependentlyReplaceable, isMember, memberTasks, peerNumber } from './state/membership.ts';
 import { graceMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
@@ -255,7 +255,12 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
   const { lostRank } = progress;
   if (lostRank !== null && task.rank !== null && lostRank !== task.rank && executor.lostRank === null) {
     transition.updateExecutor(slot, { lostRank: { rank: lostRank, since: transition.now } });
-    transition.recordTask('peer-lost', task, { generation: event.generation, detail: `rank ${lostRank}` });
+    const members = memberTasks(transition.state);
+    const peer = members.find((member) => peerNumber(members, member) === lostRank);
+    transition.recordTask('peer-lost', task, {
+      generation: event.generation,
+      detail: peer === undefined ? `rank ${lostRank}` : nameOf(peer),
+    });
   }
 }
 

@@ -9,7 +9,7 @@ import { isFree } from './ending.ts';
 import { type Cause, taskFailure } from './state/diagnostics.ts';
 import type { ProgramExit } from './state/events.ts';
 import { type JobState, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
-import { inGang, isElastic, isIndependentlyReplaceable, memberTasks, restartsAlone } from './state/membership.ts';
+import { inGang, isElastic, isIndependentlyReplaceable, memberTasks, peerNumber, restartsAlone } from './state/membership.ts';
 import { failuresInARow, isTensorBoardRole, tensorBoardPause } from './state/tensorboard-task.ts';
 import { answerMs, graceMs, silenceMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
@@ -76,9 +76,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
     return null;
   }
   const tasks = memberTasks(state);
-  const workers = tasks.filter(({ rank }) => rank !== null).length;
-  // Lost-peer reports number the parameter servers after the workers: the first server's number follows the last worker's rank.
-  const number = (task: Task) => task.rank ?? workers + task.index;
+  const number = (task: Task) => peerNumber(tasks, task);
   const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
   const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));
   if (due === undefined) {

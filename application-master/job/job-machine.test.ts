@@ -647,6 +647,7 @@ describe('programs that lose a peer', () => {
   it('a program that loses a peer waits for the failure that explains the loss, and is not charged', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.lostPeer('c1', 1);
+    expect(scene.history.at(-1)).toBe('peer-lost worker:1');
     scene.exit('c1', 1, { stderr: 'lost rank 1' });
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
     scene.silent.add('c2');

@@ -159,7 +159,8 @@ async function openRing(task: TaskContext | null, options: JoinOptions, report: 
     listener: task.listener,
     addresses: ranked,
     onLost: (rank, cause) => {
-      process.stderr.write(`tony-ts: rank ${rank} ${cause}; waiting for the job to replace it\n`);
+      const { role, index } = ranked[rank] as Member;
+      process.stderr.write(`tony-ts: ${role}:${index} (rank ${rank}) ${cause}; waiting for the job to replace it\n`);
       report({ type: 'peer-lost', rank });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

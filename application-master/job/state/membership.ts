@@ -23,6 +23,11 @@ export function memberTasks(state: JobState): Task[] {
   return state.tasks.filter(isMember);
 }
 
+/** Returns the number of a member in lost-peer reports: its rank, or, for a parameter server, a number after the workers' ranks. */
+export function peerNumber(members: readonly Task[], { rank, index }: Task): number {
+  return rank ?? members.filter((member) => member.rank !== null).length + index;
+}
+
 /**
  * Returns true if a failed worker is replaced while the other workers continue. This is possible with parameter servers, because workers
  * then do not connect to each other.
