@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { localPaths } from '../../client/files/local-layout.ts';
 import type { JobStatus } from '../../conf/status/status.ts';
-import { ROOT, startCommand } from '../command.ts';
+import { ROOT, runCommand, startCommand } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 import { pythonThatImports } from '../python-environment.ts';
 
@@ -37,6 +37,8 @@ test.skipIf(python === null)(
     const paths = localPaths(root, id);
     const final = JSON.parse(await readFile(path.join(paths.history, 'final.json'), 'utf8')) as JobStatus;
     expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150 });
+    const shown = await runCommand(['history', 'show', id], { env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined } });
+    expect(shown.stdout).toMatch(/SUCCEEDED {2}step \d+ {2}loss [\d.]+/);
     const container = final.tasks.find(({ index }) => index === 0)?.containerId ?? '';
     const output = await readFile(path.join(paths.containers, container, 'logs', 'stdout'), 'utf8');
     const alone = await execute(python as string, ['train.py'], {
