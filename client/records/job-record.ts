@@ -1,3 +1,4 @@
+import { buffer } from 'node:stream/consumers';
 import type { FrozenJob } from '../../conf/job.ts';
 import { parseFrozenJob } from '../../conf/resolve/frozen-job.ts';
 import type { HistoryEntry, UsageSample } from '../../conf/status/status.ts';
@@ -158,13 +159,7 @@ export async function readPart<T>(
   parse: (text: string) => T | null,
 ): Promise<T | null> {
   try {
-    return await READING.use(part.length, async () => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of await storage.open(uri, part)) {
-        chunks.push(chunk as Buffer);
-      }
-      return parse(Buffer.concat(chunks).toString());
-    });
+    return await READING.use(part.length, async () => parse((await buffer(await storage.open(uri, part))).toString()));
   } catch (error) {
     throwUnlessMissing(uri, error);
     return null;

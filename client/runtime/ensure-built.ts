@@ -1,6 +1,7 @@
-import { readFile, rename, rm, stat } from 'node:fs/promises';
+import { rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { readIfExists } from '../../platform/files/read-if-exists.ts';
 import { refuseForeignFolder } from '../files/own-folder.ts';
 import { asOnlyBuilder, openBuildFolder, publish } from './cache.ts';
 import type { ProgressWriter } from './progress.ts';
@@ -76,14 +77,9 @@ export async function readBuilt<T extends { readonly size: number }>(
   needed: string,
   broken: { readonly subject: string; readonly hint?: string },
 ): Promise<(T & BuiltFiles) | null> {
-  let text: string;
-  try {
-    text = await readFile(path.join(folder, `${name}.json`), 'utf8');
-  } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) {
-      return null;
-    }
-    throw error;
+  const text = await readIfExists(path.join(folder, `${name}.json`));
+  if (text === null) {
+    return null;
   }
   const built = { ...(JSON.parse(text) as T), archive: path.join(folder, `${name}.tar.gz`), tree: path.join(folder, 'tree') };
   const archive = await stat(built.archive).catch(() => null);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -77,12 +78,7 @@ export class RendezvousRelay {
   static async open(options: RendezvousRelayOptions): Promise<RendezvousRelay> {
     const relay = new RendezvousRelay(options);
     const server = relay.#server;
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject).listen(0, HOST, () => {
-        server.off('error', reject);
-        resolve();
-      });
-    });
+    await once(server.listen(0, HOST), 'listening');
     server.on('error', (error) => options.log.warn({ error: messageOf(error) }, 'the rendezvous relay failed'));
     return relay;
   }

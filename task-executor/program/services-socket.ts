@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { chmod, mkdir, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import path from 'node:path';
@@ -50,12 +51,7 @@ export class ServicesSocket {
     const server = createServer();
     server.maxConnections = AT_ONCE;
     try {
-      await new Promise<void>((resolve, reject) => {
-        server.once('error', reject).listen(place.path, () => {
-          server.off('error', reject);
-          resolve();
-        });
-      });
+      await once(server.listen(place.path), 'listening');
       await chmod(path.join(folder, 'socket'), 0o600);
     } catch (error) {
       place.release();

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
@@ -42,15 +43,12 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     if (part.length > MOST_BYTES) {
       throw invalid(`length exceeds ${MOST_BYTES}`);
     }
-    const pieces: Buffer[] = [];
-    if (part.length > 0) {
-      const source = await storage.open(textOf(question, 'uri'), part);
-      signal.addEventListener('abort', () => source.destroy(), { once: true });
-      for await (const piece of source as AsyncIterable<Buffer>) {
-        pieces.push(piece);
-      }
+    if (part.length === 0) {
+      return { answer: null, body: Buffer.alloc(0) };
     }
-    return { answer: null, body: Buffer.concat(pieces) };
+    const source = await storage.open(textOf(question, 'uri'), part);
+    signal.addEventListener('abort', () => source.destroy(), { once: true });
+    return { answer: null, body: await buffer(source) };
   },
   'storage.write': async (storage, question, signal) => {
     const path = textOf(question, 'path');

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -94,14 +95,8 @@ export class WebServer {
       limit.admit(socket);
     });
     server.setTimeout(SILENCE_MS);
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(port, address, () => {
-        server.off('error', reject);
-        server.on('error', (error) => log.error({ error: error.message }, 'the web server failed'));
-        resolve();
-      });
-    });
+    await once(server.listen(port, address), 'listening');
+    server.on('error', (error) => log.error({ error: error.message }, 'the web server failed'));
     return new WebServer(server);
   }
 
