@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readdir } from 'node:fs/promises';
+import { access, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
@@ -8,13 +8,27 @@ import { jsonLines, temporaryFolder } from '../harness.ts';
 
 const execute = promisify(execFile);
 
+/** Packs a copy of the tracked files as for a release. npm then builds the package, and must not replace files that other tests use. */
+async function pack(folder: string): Promise<string> {
+  const copy = path.join(folder, 'repository');
+  await mkdir(copy);
+  await execute('sh', ['-c', 'git ls-files -z | xargs -0 cp --parents -t "$0"', copy], { cwd: ROOT });
+  await symlink(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'));
+  await execute('npm', ['pack', '--pack-destination', folder], { cwd: copy });
+  const [archive = ''] = (await readdir(folder)).filter((name) => name.endsWith('.tgz'));
+  return path.join(folder, archive);
+}
+
 test('the packed package installs in an empty prefix and trains from there', { timeout: 600_000 }, async () => {
   const folder = await temporaryFolder();
   const prefix = path.join(folder, 'prefix');
-  // The test run's global setup has already built the package.
-  await execute('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], { cwd: ROOT });
-  const [archive = ''] = (await readdir(folder)).filter((name) => name.endsWith('.tgz'));
-  await execute('npm', ['install', '--global', '--prefix', prefix, '--no-audit', '--no-fund', path.join(folder, archive)], { cwd: folder });
+  await execute('npm', ['install', '--global', '--prefix', prefix, '--no-audit', '--no-fund', await pack(folder)], { cwd: folder });
+
+  const installed = path.join(prefix, 'lib', 'node_modules', 'tony-ts');
+  const links = [...(await readFile(path.join(installed, 'README.md'), 'utf8')).matchAll(/\]\((?!https?:)([^)#]+)/g)];
+  expect(links.length).toBeGreaterThan(20);
+  await Promise.all(links.map(([, link = '']) => access(path.join(installed, link))));
+
   const run = async (...words: string[]): Promise<string> => {
     const command = path.join(prefix, 'bin', 'tony-ts');
     return (await execute(command, words, { cwd: folder, env: environment({ TONY_LOCAL_DIR: path.join(folder, 'local') }) })).stdout;
