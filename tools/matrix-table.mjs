@@ -48,7 +48,15 @@ export function table(results) {
     (hadoop) => `| ${[hadoop, ...PROFILE_NAMES.map((profile) => cellText(results, hadoop, profile))].join(' | ')} |`,
   );
   const head = `| Hadoop | ${PROFILE_NAMES.join(' | ')} |\n|${' --- |'.repeat(PROFILE_NAMES.length + 1)}\n`;
-  return `${HEAD}${head}${rows.join('\n')}\n`;
+  return `${HEAD}${countText(results)}${head}${rows.join('\n')}\n`;
+}
+
+/** @param {Results} results */
+function countText(results) {
+  const all = HADOOP_VERSIONS.length * PROFILE_NAMES.length * NODE_MAJORS.length;
+  const run = Object.values(results);
+  const passed = run.filter((result) => result.passed).length;
+  return `Of the ${all} combinations of a Hadoop version, a profile and a version of Node.js, ${run.length} were run and ${passed} passed.\n\n`;
 }
 
 const SUMMARY = /(<!-- `npm run matrix` generates this table\. -->\n\n)(?:\|.*\n)+/;
