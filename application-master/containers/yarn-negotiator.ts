@@ -84,6 +84,7 @@ export class YarnNegotiator implements Negotiator {
   }
 
   ask(role: Role, count: number, excludedNodes: readonly string[]): void {
+    this.#options.log.debug({ role: role.name, count, excludedNodes }, 'requesting containers');
     this.#excludedNodes.set(role.name, excludedNodes);
     this.#scheduler.setAvoidedHosts(this.#avoidedHosts());
     try {
@@ -187,6 +188,10 @@ export class YarnNegotiator implements Negotiator {
         }
         this.#options.listener.cluster(answer.nodes, answer.headroom);
         for (const completed of answer.completed) {
+          this.#options.log.debug(
+            { container: completed.id, exitStatus: completed.exitStatus },
+            'the ResourceManager reports an ended container',
+          );
           this.#containers.delete(completed.id);
           const end = containerEnd(completed.exitStatus, completed.diagnostics);
           const diagnostics = describeExit(completed.exitStatus, completed.diagnostics);
@@ -194,6 +199,8 @@ export class YarnNegotiator implements Negotiator {
         }
         const allocated = [...answer.allocated, ...answer.previousContainers].flatMap((container) => this.#converted(container));
         if (allocated.length > 0) {
+          const containers = allocated.map(({ id }) => id);
+          this.#options.log.debug({ containers, headroom: answer.headroom }, 'the ResourceManager allocated containers');
           this.#options.listener.allocated(allocated);
         }
       } catch (error) {
