@@ -18,6 +18,9 @@ const EXAMPLE = path.join(ROOT, 'examples', 'xgboost');
 const REQUIREMENTS = ['xgboost-cpu==3.2.0', 'numpy==2.2.6', 'scipy==1.15.3'];
 const python = await pythonWith(path.join(ROOT, '.cache', 'xgboost-cpu-3.2.0'), REQUIREMENTS);
 
+/** Several OpenMP threads wait in loops for each other, which takes minutes while other processes use the processors. */
+const OMP_NUM_THREADS = '1';
+
 /** Prints the share of wrong predictions of a model. */
 const EVALUATE = `
 import json, sys, numpy as np, xgboost as xgb
@@ -37,7 +40,7 @@ test('after its program was killed, the job has the model and the result of the 
   await cp(EXAMPLE, folder, { recursive: true });
   await copyFile(path.join(ROOT, 'integration-tests', 'programs', 'held.py'), path.join(folder, 'held.py'));
   const job = await SubmittedJob.submit(cluster, path.join(folder, 'job.yaml'), [
-    ...['command=python3 held.py 10 train.py', 'runtime=system', `data.mnist=${MNIST}`],
+    ...['command=python3 held.py 10 train.py', 'runtime=system', `data.mnist=${MNIST}`, `env.OMP_NUM_THREADS=${OMP_NUM_THREADS}`],
   ]);
   const held = await job.reaches(({ checkpointStep }) => checkpointStep === 10);
   const [program] = await job.processes(held, 'worker', 0, 'python3 held.py');
@@ -45,7 +48,7 @@ test('after its program was killed, the job has the model and the result of the 
   const final = await job.ended();
   const output = await job.output();
   expect(final, output).toMatchObject({ state: 'SUCCEEDED', generations: 2, step: 30 });
-  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: '1' };
+  const env = { ...process.env, OMP_NUM_THREADS, PYTHONDONTWRITEBYTECODE: '1' };
   const alone = resultIn((await execute(python, ['train.py', '--data', MNIST], { cwd: EXAMPLE, env })).stdout);
   expect(alone).toEqual({ rounds: 30, error: final.metrics.error });
   expect(resultIn(output)).toEqual(alone);
