@@ -20,8 +20,8 @@ export async function* claimSplits({ fingerprint, splits }: SplitList, signal: A
   const reading = claimsStartedByFingerprint.get(fingerprint) ?? 0;
   claimsStartedByFingerprint.set(fingerprint, reading + 1);
   const request = { kind: 'workers', fingerprint, splits: splits.length, passes: [], reading, share: { index: 0, count: 1 } } as const;
-  const ask = async (service: string, more: Partial<SplitRequest>): Promise<Json> => {
-    return (await services.ask(service, { ...request, ...more } as unknown as Json, signal)).answer;
+  const ask = async (service: string, more: Pick<SplitRequest, 'log'> | Required<Pick<SplitRequest, 'at' | 'done'>>): Promise<Json> => {
+    return (await services.ask(service, { ...request, ...more }, signal)).answer;
   };
   const log: number[] = [];
   await ask(SPLITS_JOIN, { log });

@@ -3,7 +3,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { otherFiles } from './file-set.ts';
 import type { Share } from './share.ts';
-import { type Pass, type PassPlace, passKey, type SplitAssigner, splitAssigner } from './split-assigner.ts';
+import { type Pass, type PassPlace, passId, type SplitAssigner, splitAssigner } from './split-assigner.ts';
 
 /** A pass over dispatched data, begun by this reader or by another reader that has resumed from the same checkpoint. */
 interface PassLog {
@@ -36,7 +36,7 @@ const storedPass = z.object({
   passes: z.array(z.int()),
   log: z.array(z.int()),
 });
-type StoredPass = z.infer<typeof storedPass>;
+type PassState = z.infer<typeof storedPass>;
 
 /**
  * The splits that a reader has received, in order. The order depends on how far the readers have read ahead, and it determines which
@@ -119,8 +119,8 @@ export class DispatchLog {
   }
 
   #find(pass: Pass): PassLog | undefined {
-    const key = passKey(pass);
-    return this.#logs.find((each) => passKey(each.pass) === key);
+    const id = passId(pass);
+    return this.#logs.find((each) => passId(each.pass) === id);
   }
 
   /** Returns the number for a pass that is not in any checkpoint. Such a pass is new, or all other readers have finished it already. */
@@ -199,7 +199,7 @@ export class OpenPass {
   }
 }
 
-function parseState(stored: Json): StoredPass[] {
+function parseState(stored: Json): PassState[] {
   const parsed = z.array(storedPass).safeParse(stored ?? []);
   if (!parsed.success) {
     throw otherFiles();
@@ -207,7 +207,7 @@ function parseState(stored: Json): StoredPass[] {
   return parsed.data;
 }
 
-function firstNumber(passes: readonly StoredPass[]): number {
+function firstNumber(passes: readonly PassState[]): number {
   return passes.length === 0 ? 0 : Math.min(...passes.map(({ number }) => number));
 }
 

@@ -21,8 +21,9 @@ export interface PassPlace extends Pass {
   readonly share: Share;
 }
 
-export function passKey({ fingerprint, splits, passes }: Pass): string {
-  return JSON.stringify([fingerprint, splits, passes]);
+/** Returns a text that is the same for all readers of a pass and differs for all other passes. */
+export function passId({ fingerprint, splits, passes }: Pass): string {
+  return `${splits}/${passes.join(',')}/${fingerprint}`;
 }
 
 /**
@@ -74,7 +75,7 @@ class Beginnings {
   readonly #counts = new Map<string, number>();
 
   readonly begin = (pass: Pass, share: Share): number => {
-    const key = JSON.stringify([passKey(pass), share.index, share.count]);
+    const key = `${share.index}/${share.count}/${passId(pass)}`;
     const count = this.#counts.get(key) ?? 0;
     this.#counts.set(key, count + 1);
     return count;
@@ -90,12 +91,12 @@ class RemoteSplits implements SplitAssigner {
   }
 
   async join(place: PassPlace, log: readonly number[], restored: boolean, signal: AbortSignal): Promise<void> {
-    await this.#services.ask(SPLITS_JOIN, { ...place, share: { ...place.share }, log, restored }, signal);
+    await this.#services.ask(SPLITS_JOIN, { ...place, log, restored }, signal);
   }
 
   async next(place: PassPlace, log: readonly number[], signal: AbortSignal): Promise<number | null> {
     for (;;) {
-      const { answer } = await this.#services.ask(SPLITS_NEXT, { ...place, share: { ...place.share }, at: log.length }, signal);
+      const { answer } = await this.#services.ask(SPLITS_NEXT, { ...place, at: log.length }, signal);
       if (answer === SPLITS_FORGOTTEN) {
         await this.join(place, log, true, signal);
       } else if (answer !== 'wait') {
@@ -155,5 +156,5 @@ export class LocalSplits {
 }
 
 function keyOf(place: PassPlace): string {
-  return JSON.stringify([passKey(place), place.reading, place.share.count]);
+  return `${place.reading}/${place.share.count}/${passId(place)}`;
 }

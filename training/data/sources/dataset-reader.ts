@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import { anySignal } from '../../../platform/async/any-signal.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
@@ -40,13 +41,23 @@ export interface ReadOptions {
 }
 
 /** Result of `state`. Describes which elements the reader yields, in which order, and how many of them the caller has taken. */
-interface ReaderState {
-  readonly share: readonly [index: number, count: number];
-  readonly seed: number;
-  readonly epoch: number;
-  readonly at: Json;
+const readerState = z.object({
+  share: z.tuple([z.number(), z.number()]),
+  seed: z.number(),
+  epoch: z.number(),
+  at: z.custom<Json>(),
   /** State of the dispatch log, if the dataset is dispatched. */
-  readonly splits?: Json;
+  splits: z.custom<Json>().optional(),
+});
+type ReaderState = z.infer<typeof readerState>;
+
+/** Parses the result of `state`. Returns null if the earlier reader could not store its position. */
+function parseState(state: Json = null): ReaderState | null {
+  const parsed = readerState.nullable().safeParse(state);
+  if (!parsed.success) {
+    throw new TonyError('DATA_INVALID', 'the stored position in the dataset is not the state of a dataset reader');
+  }
+  return parsed.data;
 }
 
 /** Reads a dataset. A `for await` loop closes the reader when it ends. A program that calls `next` itself must also call `return`. */
@@ -61,13 +72,13 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
   #skipped = 0;
 
   constructor(node: DatasetNode<T>, options: ReadOptions) {
-    const stored = (options.state ?? null) as unknown as ReaderState | null;
+    const stored = parseState(options.state);
     const [index, count] = stored?.share ?? [options.share?.index ?? 0, options.share?.count ?? 1];
     if (!(index >= 0 && index < count)) {
       throw new TonyError('DATA_INVALID', `there is no share ${index}: the shares are numbered from 0 to ${count - 1}`);
     }
     this.#place = { share: [index, count], seed: stored?.seed ?? options.seed ?? 1, epoch: stored?.epoch ?? options.epoch ?? 0 };
-    const all = (options.states ?? []).map((state) => (state as unknown as ReaderState | null)?.splits ?? null);
+    const all = (options.states ?? []).map((state) => parseState(state)?.splits ?? null);
     this.#dispatchLog = new DispatchLog({ index, count }, stored?.splits ?? null, all, options.splits ?? null);
     const signal = options.signal === undefined ? this.#abort.signal : anySignal([options.signal, this.#abort.signal]);
     const context: Omit<ReadContext, 'storage'> = {
@@ -111,9 +122,9 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     if (!this.#isRepeatable) {
       return null;
     }
-    const at = this.#cursor.state() as unknown as Json;
+    const at = this.#cursor.state();
     const splits = this.#dispatchLog.state(at);
-    return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState as unknown as Json;
+    return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState;
   }
 
   /** Returns true if another element follows. Reads ahead if necessary. */

@@ -78,7 +78,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
     { cycleLength, blockLength }: Required<InterleaveOptions>,
     state: Json,
   ) {
-    const [elements, open, turn, given] = (state ?? [null, null, 0, 0]) as unknown as InterleaveState;
+    const [elements, open, turn, given] = (state ?? [null, null, 0, 0]) as InterleaveState;
     this.#openElements = openElements;
     this.#openDataset = openDataset;
     this.#block = blockLength;
@@ -131,7 +131,7 @@ class InterleavedStream<T, U> implements ChunkStream<U> {
 
   #state(): Json {
     const open = this.#open.map((each) => (each === null ? null : ([each.element, each.cursor.state()] as const)));
-    return [this.#elements.state(), open, this.#turn, this.#given] satisfies InterleaveState as unknown as Json;
+    return [this.#elements.state(), open, this.#turn, this.#given] satisfies InterleaveState;
   }
 
   /** Initially opens a dataset for each place, so that all of these datasets read ahead. */

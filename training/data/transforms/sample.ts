@@ -52,7 +52,7 @@ class SampledStream<T> implements ChunkStream<T> {
   }
 
   async next(): Promise<Chunk<T> | null> {
-    const from = [this.#chunk, this.#parts.map(({ cursor }) => (cursor === null ? null : [cursor.state()]))] as unknown as Json;
+    const from = [this.#chunk, this.#parts.map(({ cursor }) => (cursor === null ? null : [cursor.state()]))];
     const random = this.#random(this.#chunk);
     const items: T[] = [];
     let bytes = 0;
