@@ -18,11 +18,10 @@ import { LocalJob } from '../connections/local-job.ts';
 import { startMaster } from '../connections/local-master.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
 import { freezeJob } from '../job/freeze-job.ts';
-import { type ByRole, findJobFiles, type JobFile, keyOf } from '../job/job-files.ts';
+import { keyOf } from '../job/job-files.ts';
 import { objectStoreOf } from '../job/job-object-store.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
-import { type HashedFolder, hashFolder } from '../job/source-archive.ts';
-import { listData, listSource } from '../job/source-folder.ts';
+import { listData } from '../job/source-folder.ts';
 import { jobNotes, withheldNote } from '../plan/job-notes.ts';
 import { localPlan } from '../plan/make-plan.ts';
 import { placeFile } from '../staging/local-file.ts';
@@ -30,7 +29,7 @@ import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging
 import { removedFromCache } from '../staging/staging.ts';
 import { buildEnvironment, buildRuntime, buildTensorBoard } from './build-parts.ts';
 import type { Prepared, PrepareOptions } from './prepared.ts';
-import { hashedBundles } from './submit-parts.ts';
+import { findSourceParts, type SourceParts } from './submit-parts.ts';
 
 /** Container folders are kept only for this many of the newest jobs. Histories and outputs are kept for all jobs. */
 const JOBS_KEPT = 20;
@@ -40,7 +39,9 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
   const { environment = process.env } = options;
   const user = hadoopUser(options.environment);
   const s3 = await objectStoreOf(job, localObjectStores(environment));
-  const parts = await localParts(job);
+  refuseHdfs(job);
+  refuseRuntime(job);
+  const parts = { data: await localData(job), ...(await findSourceParts(job)) };
   const root = options.localRoot ?? localRoot(options.environment);
   const sizes = [
     ...(parts.source === null ? [] : [[CONTAINER_LAYOUT.source, parts.source] as const]),
@@ -65,7 +66,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
 
 async function startJob(
   job: Job,
-  { data, bundles, source, files }: LocalParts,
+  { data, bundles, source, files }: SourceParts & { readonly data: Readonly<Record<string, string>> },
   { root, user, s3 }: { readonly root: string; readonly user: string; readonly s3: JobConnections | null },
   { detach = false, environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: PrepareOptions,
 ): Promise<string> {
@@ -127,16 +128,8 @@ async function startJob(
   return applicationId;
 }
 
-interface LocalParts {
-  readonly data: Readonly<Record<string, string>>;
-  readonly bundles: HashedFolder;
-  readonly source: HashedFolder | null;
-  readonly files: ByRole<JobFile>;
-}
-
-async function localParts(job: Job): Promise<LocalParts> {
-  refuseHdfs(job);
-  refuseRuntime(job);
+/** Returns the URI of each of the job's inputs, which tasks on this machine read where they are. */
+async function localData(job: Job): Promise<Readonly<Record<string, string>>> {
   const data: Record<string, string> = {};
   for (const [name, place] of Object.entries(job.data)) {
     if (isUri(place)) {
@@ -146,9 +139,7 @@ async function localParts(job: Job): Promise<LocalParts> {
       data[name] = fileUri(place);
     }
   }
-  const bundles = await hashedBundles();
-  const source = job.source && (await hashFolder(await listSource(job.source.path, job.source.exclude)));
-  return { data, bundles, source, files: await findJobFiles(job, source) };
+  return data;
 }
 
 /** Verifies that the cached files still exist after job.json has been written; see `refuseRemoved` in submit-parts.ts. */

@@ -40,30 +40,38 @@ interface DataPart {
   readonly from: string | { readonly folder: HashedFolder; readonly single: boolean };
 }
 
-export interface LocalParts {
+/** Local files that a job needs both on a cluster and on this machine. */
+export interface SourceParts {
   readonly source: HashedFolder | null;
   readonly bundles: HashedFolder;
+  readonly files: ByRole<JobFile>;
+}
+
+export interface LocalParts extends SourceParts {
   readonly runtime: BuiltArchive | null;
   readonly tensorboard: BuiltArchive | null;
   readonly pythonEnvironment: BuiltEnvironment | JobFile | null;
   readonly data: readonly DataPart[];
-  readonly files: ByRole<JobFile>;
+}
+
+export async function findSourceParts(job: Job): Promise<SourceParts> {
+  const [source, bundles] = await Promise.all([
+    job.source && listSource(job.source.path, job.source.exclude).then(hashFolder),
+    hashedBundles(),
+  ]);
+  return { source, bundles, files: await findJobFiles(job, source) };
 }
 
 /** Finds all local files. Called before the first upload, so that nothing has been uploaded if a folder is missing. */
-export async function localParts(job: Job, onProgress: (line: string) => void): Promise<LocalParts> {
-  const [source, bundles, data] = await Promise.all([
-    job.source && listSource(job.source.path, job.source.exclude).then(hashFolder),
-    hashedBundles(),
+export async function findLocalParts(job: Job, onProgress: (line: string) => void): Promise<LocalParts> {
+  const [parts, data] = await Promise.all([
+    findSourceParts(job),
     Promise.all(Object.entries(job.data).map(([name, from]) => dataPart(name, from))),
   ]);
-  const files = await findJobFiles(job, source);
   // Build one archive after the other, so that their progress messages do not mix.
   return {
-    source,
-    bundles,
+    ...parts,
     data,
-    files,
     runtime: await builtRuntime(job, onProgress),
     tensorboard: await builtTensorBoard(job, onProgress),
     pythonEnvironment: await pythonEnvironment(job, onProgress),

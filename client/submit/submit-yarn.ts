@@ -37,9 +37,9 @@ import { frozenFor, jobText, submissionFor } from './submission.ts';
 import {
   expectedParts,
   type FoundParts,
+  findLocalParts,
   findParts,
   listParts,
-  localParts,
   refuseRemoved,
   type StagedParts,
   stageParts,
@@ -66,7 +66,7 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     // YARN ignores application IDs that are allocated but never used.
     const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs, recorded, ofMemory] = await untilAborted(
       Promise.all([
-        localParts(job, onProgress),
+        findLocalParts(job, onProgress),
         resourceManager.newApplication(),
         cluster.site(),
         isStagingThere(place, user),
