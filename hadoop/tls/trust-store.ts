@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileErrorOf, messageOf, TonyError } from '../../platform/errors.ts';
 import { CredentialStoreError } from './credential-store-error.ts';
@@ -109,27 +109,17 @@ function openssl(
   password: string,
   options: readonly string[],
 ): Promise<{ readonly exitCode: number | null; readonly stdout: string; readonly stderr: string }> {
+  const args = ['pkcs12', ...options, '-in', file, '-nokeys', '-passin', 'stdin'];
   return new Promise((resolve, reject) => {
-    const child = spawn('openssl', ['pkcs12', ...options, '-in', file, '-nokeys', '-passin', 'stdin'], {
-      stdio: ['pipe', 'pipe', 'pipe'],
-      timeout: LIMIT_MS,
+    const child = execFile('openssl', args, { timeout: LIMIT_MS, maxBuffer: MAXIMUM_BYTES }, (error, stdout, stderr) => {
+      if (child.signalCode === null && typeof error?.code === 'string') {
+        const hint = `Install openssl, or use a PEM file instead. ${AS_PEM}`;
+        reject(unreadable(file, 'a PKCS12 truststore requires the program openssl, which was not found', hint, error));
+      } else {
+        resolve({ exitCode: child.exitCode, stdout, stderr });
+      }
     });
-    const collected = { stdout: '', stderr: '' };
-    for (const name of ['stdout', 'stderr'] as const) {
-      child[name].setEncoding('utf8').on('data', (text: string) => {
-        collected[name] += text;
-        if (collected[name].length > MAXIMUM_BYTES) {
-          child.kill('SIGKILL');
-        }
-      });
-    }
-    child.once('error', (error: NodeJS.ErrnoException) => {
-      const hint = `Install openssl, or use a PEM file instead. ${AS_PEM}`;
-      reject(unreadable(file, 'a PKCS12 truststore requires the program openssl, which was not found', hint, error));
-    });
-    child.once('close', (exitCode) => resolve({ exitCode, ...collected }));
     // Ignore the error if openssl exits without reading its input. The exit code reports the cause.
-    child.stdin.on('error', () => {});
-    child.stdin.end(`${password}\n`);
+    child.stdin?.on('error', () => {}).end(`${password}\n`);
   });
 }
