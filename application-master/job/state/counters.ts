@@ -1,3 +1,7 @@
+/*
+ * Both counters are branded, because the job's state contains them side by side. Messages and files contain plain numbers, which
+ * `asGeneration` and `asRevision` convert.
+ */
 declare const counted: unique symbol;
 
 /** Counts how many times the gang has been formed. 0 before the first time. */
