@@ -148,7 +148,14 @@ async function shutDown(parts: Parts, { web, negotiator }: Connections): Promise
 
 /** A local job's client sends SIGINT when the user interrupts the job, and SIGTERM when the user kills it. */
 function endOfLocalJob(signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP'): string {
-  return signal === 'SIGINT' ? 'The user interrupted the command that ran the job.' : `The job was killed by ${signal}.`;
+  switch (signal) {
+    case 'SIGINT':
+      return 'The user interrupted the command that ran the job.';
+    case 'SIGTERM':
+      return 'The user killed the job.';
+    case 'SIGHUP':
+      return 'The job was killed by SIGHUP.';
+  }
 }
 
 function endWithThisProcess(job: JobShell, frozen: FrozenJob, log: Logger): void {

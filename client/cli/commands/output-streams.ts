@@ -7,6 +7,7 @@ import { QuietOutput } from '../../output/job/quiet-output.ts';
 import { TextOutput } from '../../output/job/text-output.ts';
 import { ValueOutput } from '../../output/job/value-job-output.ts';
 import { LogLines } from '../../output/lines/log-lines.ts';
+import { redirectRequests } from '../../output/lines/request-lines.ts';
 import { type OutputFormat, valueWriter } from '../../output/lines/value-output.ts';
 import { LineOutput } from '../../terminal/line-output.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
@@ -38,6 +39,9 @@ export async function openConversation(format: OutputFormat, where: string, { qu
     return { output: new TextOutput(write, terminal, where, undefined, logWriter()), ask: () => undefined, input: null };
   }
   const output = new LiveOutput(write, terminal, where);
+  if (process.stderr.isTTY) {
+    redirectRequests((line) => output.say(line));
+  }
   return { output, ask: (question) => output.ask(question), input: process.stdin.isTTY ? process.stdin : null };
 }
 
