@@ -150,7 +150,8 @@ test('logs of several tasks differ in colour and are aligned', async () => {
 
 test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 }, async () => {
   const place = await job(UNTIL_GATE);
-  const terminal = terminalCommand(submit(place), { columns: 80, env: place.env });
+  // The lines of --verbose do not damage the table.
+  const terminal = terminalCommand([...submit(place), '--verbose'], { columns: 80, env: place.env });
   await terminal.sees(/worker:1\s+running/);
   terminal.type('\x03');
   await terminal.sees(/^Kill the job \(k\), or continue \(c\)\? ?$/m);
@@ -161,8 +162,10 @@ test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 },
   terminal.type('x');
   terminal.type('k');
   const text = await ended(terminal, 1);
-  expect(text).toMatch(/local_\d+_\d+ KILLED/);
+  expect(text).toMatch(/local_\d+_\d+ KILLED\nThe user killed the job\.$/);
   expect(text).not.toContain('or continue (c)?');
+  expect(text).toMatch(/^GET http:\S+\/tony\/api\/job: HTTP 200/m);
+  expect(text.match(/^TASK /gm)).toHaveLength(1);
   const id = /local_\d+_\d+/.exec(text)?.[0] ?? '';
   expect((await runCommand(['status', id], { env: place.env })).stdout).toContain(`${id} KILLED`);
 });
