@@ -14,6 +14,10 @@ test('a command becomes a job with one worker, with the defaults of job.yaml', (
   });
 });
 
+test('the name of a job omits the folder of the program', () => {
+  expect(commandJob({ words: ['/opt/torch/bin/python3', 'src/train.py'] }, '/srv/code')).toMatchObject({ name: 'python3 src-train.py' });
+});
+
 test('options set the resources, variables, framework, name and source; --set overrides them', () => {
   const job = commandJob(
     { words: ['true'], name: 'try', memory: '4g', vcores: 2, gpus: 1, env: ['A=b=c', 'N=1'], framework: 'none', source: 'none' },

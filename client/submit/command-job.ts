@@ -62,10 +62,11 @@ function assignment(text: string): [string, string] {
   return [text.slice(0, equals), text.slice(equals + 1)];
 }
 
-/** Derives a job name from the words in the command, for example `node train.ts --rate 0.1`. */
+/** Derives a job name from the words in the command, for example `node train.ts --rate 0.1`. Omits the folder of the program. */
 function nameOf(words: readonly string[]): string {
   const plain = words
     .join(' ')
+    .replace(/^\/\S*\/(?=\S)/, '')
     .replace(/[^\w .:@+-]+/g, '-')
     .replace(/^\W+/, '');
   return plain.slice(0, LONGEST_NAME).trim() || 'command';
