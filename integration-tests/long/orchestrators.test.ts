@@ -71,7 +71,9 @@ describe('Airflow', { timeout: 900_000 }, () => {
 
   test('a task fails with the reason why its job has failed', async () => {
     const { exitCode, output } = await testDag(dagOf(''), 'one', 'echo the cause >&2; exit 3');
-    expect(output).toMatch(/FAILED worker:0 failed, and its role allows no restart: .* exited with code 3\.\nLast lines of its stderr:\nthe cause/);
+    expect(output).toMatch(
+      /FAILED worker:0 failed, and its role allows no restart: .* exited with code 3\.\nLast lines of its stderr:\nthe cause/,
+    );
     expect(output).toMatch(/TonyError: the job ended with FAILED: worker:0 failed/);
     expect(exitCode).toBe(1);
   });
