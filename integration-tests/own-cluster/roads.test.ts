@@ -1,4 +1,4 @@
-import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
@@ -7,18 +7,15 @@ import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { describeStorage } from '../../storage/testing/storage-behavior.ts';
 import { type Properties, toXml } from '../cluster/configuration.mjs';
-import { ROOT } from '../command.ts';
 import { expectSeen, fsspecRole } from '../fsspec-files.ts';
 import { jsonLines, USER, useOwnCluster } from '../harness.ts';
 import { startKnox } from '../knox/knox.ts';
+import { ROWS, type RowsJob, type RowsJobOptions, resultOf, SUM, trainOnRows } from '../rows-job.ts';
 
 /** Every way to reach HDFS: several nameservices, webhdfs://, the mount tables of viewfs://, HttpFS and routers. */
 
 vi.setConfig({ testTimeout: 240_000 });
 const cluster = useOwnCluster('federation');
-/** The rows of the dataset, which is on the second nameservice. */
-const ROWS = Array.from({ length: 12 }, (_, index) => index / 8);
-const SUM = String(ROWS.reduce((sum, each) => sum + each, 0));
 /** An address at which no server listens. */
 const CLOSED = 'localhost:1';
 let folder: string;
@@ -30,8 +27,8 @@ beforeAll(async () => {
     expect(answer.status).toBe(200);
   }
   const { storage } = await open();
-  await storage.write('hdfs://ns2/two/rows/part-0.csv', Buffer.from(`${ROWS.join('\n')}\n`));
-  await storage.write(`hdfs:///user/${USER}/rows/part-0.csv`, Buffer.from(`${ROWS.join('\n')}\n`));
+  await storage.write('hdfs://ns2/two/rows/part-0.csv', ROWS);
+  await storage.write(`hdfs:///user/${USER}/rows/part-0.csv`, ROWS);
   storage.close();
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
@@ -65,46 +62,14 @@ async function configuration(name: string, files: Readonly<Record<string, Proper
   return { HADOOP_CONF_DIR: copy };
 }
 
-/** Submits a job that trains on the dataset `rows`, and returns its ID and its last status when it has ended. */
-async function train(
-  name: string,
-  env: Record<string, string>,
-  rows: string,
-  { more = '', roles = [] }: { more?: string; roles?: readonly string[] } = {},
-): Promise<{ id: string; checkpointDir: string }> {
-  const place = path.join(folder, `job-${name}`);
-  await mkdir(place);
-  const yaml = [
-    `name: ${name}`,
-    'command: exec node roads.mjs',
-    `source: {path: ${path.join(ROOT, 'integration-tests', 'programs')}}`,
-    'env: {TONY_BACKEND: cpu}',
-    `data: {rows: '${rows}'}`,
-    more,
-    'roles:',
-    '  worker: {instances: 1, resources: {memory: 768m}}',
-    ...roles,
-  ];
-  await writeFile(path.join(place, 'job.yaml'), `${yaml.join('\n')}\n`);
-  const { exitCode, stdout, stderr } = await cluster.run(['submit', '--conf', path.join(place, 'job.yaml'), '--output', 'json'], { env });
-  expect(exitCode, stderr + stdout).toBe(0);
-  const { applicationId: id } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
-  const shown = await cluster.run(['history', 'show', id, '--output', 'json'], { env });
-  const [{ status }] = jsonLines(shown.stdout) as [{ status: { checkpointDir: string } }];
-  expect(status, shown.stderr + shown.stdout).toMatchObject({ checkpointStep: 6 });
-  const logs = await cluster.run(['logs', id, 'master'], { env });
-  expect(logs.stdout, logs.stderr).toContain('registered');
-  return { id, checkpointDir: status.checkpointDir };
+/** Submits a job that trains on the dataset `rows`, and checks its result. */
+function train(name: string, env: Record<string, string>, rows: string, options: RowsJobOptions = {}): Promise<RowsJob> {
+  return trainOnRows(cluster, { folder, name, env, rows, ...options });
 }
 
 /** Returns the job's checkpoint names and its output, read from the NameNode of the first nameservice. */
-async function onFirst(id: string): Promise<{ checkpoints: string[]; sum: string }> {
-  const home = `/user/${USER}/.tony-ts/output/${id}`;
-  const files = (await cluster.hdfsTree(home)).map((entry) => entry.path);
-  return {
-    checkpoints: files.filter((file) => file.endsWith('/manifest.json')).map((file) => path.basename(path.dirname(file))),
-    sum: (await cluster.hdfsRead(`${home}/sum`)).toString(),
-  };
+function onFirst(id: string): Promise<{ checkpoints: string[]; sum: string }> {
+  return resultOf(cluster, id);
 }
 
 async function nameNodeOf(env: Record<string, string>): Promise<Readonly<Record<string, unknown>>> {
