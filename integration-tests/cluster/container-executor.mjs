@@ -58,6 +58,11 @@ export function containerExecutorProblem() {
   return closed === undefined ? null : `containers of other users cannot reach the cluster's folders: run chmod o+x ${closed}`;
 }
 
+/** Returns the path of the program's configuration. */
+export function executorConfiguration() {
+  return path.join(path.dirname(program()), '..', 'etc', 'hadoop', 'container-executor.cfg');
+}
+
 function program() {
   return process.env[VARIABLE] || PROGRAM;
 }

@@ -1,6 +1,7 @@
 /** Profiles: named sets of additional processes and configuration properties of a cluster. */
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { CGROUPS } from './cgroups.mjs';
 import { CONTAINER_EXECUTOR } from './container-executor.mjs';
 import { FEDERATION } from './federation.mjs';
 import { HIGH_AVAILABILITY } from './high-availability.mjs';
@@ -94,6 +95,7 @@ export const PROFILES = {
   tls: TLS,
   proxy: WEB_PROXY,
   'container-executor': CONTAINER_EXECUTOR,
+  cgroups: CGROUPS,
 };
 
 /**
