@@ -36,6 +36,8 @@ Maven, but no Maven package contains the library for Hadoop 3.5. To test Hadoop 
 
 In this test, containers run as the NodeManager's user. A separate test of the LinuxContainerExecutor
 (\`integration-tests/own-cluster/container-executor.test.ts\`) runs on Hadoop 3.4.3, with and without Kerberos.
+A test of the profile \`cgroups\` (\`integration-tests/long/cgroups.test.ts\`) passed on Hadoop 3.4.3 on 2026-11-27, with a
+\`container-executor\` built from Hadoop's sources (3.5.0-SNAPSHOT of 2024-10-18).
 
 With Hadoop 2.10, 3.1 and 3.2, the test uses ZooKeeper 3.5.10. These versions of Hadoop contain ZooKeeper 3.4, whose
 client cannot resolve host names on Java 17.
