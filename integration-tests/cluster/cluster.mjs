@@ -5,49 +5,27 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, open, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, open, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { archiveFile, archiveOptions, makeArchive } from './class-archive.mjs';
+import { makeArchive } from './class-archive.mjs';
 import { ADMINISTRATOR, writeConfiguration } from './configuration.mjs';
-import { gatewayJars, hadoopJars } from './jars.mjs';
-import { DEFAULT_HADOOP, portsAt, stateFolder, versionFolder } from './layout.mjs';
-import { ensureNativeLibrary, hasNativeLibrary, nativeLibraryFolder } from './native-library.mjs';
+import { findActive, isServing, makeFolders, request } from './daemon-requests.mjs';
+import { archiveOf, daemonCommand, findInstallation, formatNameNode, PROGRAMS, programOptions, runJava } from './java-programs.mjs';
+import { DEFAULT_HADOOP, portsAt, stateFolder } from './layout.mjs';
+import { ensureNativeLibrary, hasNativeLibrary } from './native-library.mjs';
 import { containerProcesses, isAlive, listenerOf, processesWithArgument, signal } from './processes.mjs';
 import { existingProfile, profileFile, profileNamed } from './profiles.mjs';
 
 /** @typedef {import('./layout.mjs').DaemonName} DaemonName */
 /** @typedef {{ name: string, pid: number | null, residentMb: number | null }} DaemonStatus */
 
-/** @type {Readonly<Record<DaemonName, { main: string, heap: string }>>} */
-const PROGRAMS = {
-  namenode: { main: 'org.apache.hadoop.hdfs.server.namenode.NameNode', heap: '192m' },
-  datanode: { main: 'org.apache.hadoop.hdfs.server.datanode.DataNode', heap: '128m' },
-  resourcemanager: { main: 'org.apache.hadoop.yarn.server.resourcemanager.ResourceManager', heap: '256m' },
-  nodemanager1: { main: 'org.apache.hadoop.yarn.server.nodemanager.NodeManager', heap: '192m' },
-  nodemanager2: { main: 'org.apache.hadoop.yarn.server.nodemanager.NodeManager', heap: '192m' },
-};
-
-const JAVA_FLAGS = [
-  // These options favor a fast start and low memory over peak speed: serial collector, C1 compiler only, no bytecode verification.
-  '-XX:+UseSerialGC',
-  '-XX:TieredStopAtLevel=1',
-  '-XX:+UnlockDiagnosticVMOptions',
-  '-XX:-BytecodeVerificationRemote',
-  '-XX:-UsePerfData',
-  '-XX:+ExitOnOutOfMemoryError',
-  '-Djava.net.preferIPv4Stack=true',
-  // Hadoop's dependency injection defines classes at run time, which Java 17 forbids by default.
-  '--add-opens=java.base/java.lang=ALL-UNNAMED',
-];
-
 /** @type {readonly DaemonName[]} */
 const START_ORDER = ['resourcemanager', 'nodemanager1', 'nodemanager2', 'namenode', 'datanode'];
 
 const READY_LIMIT_MS = 120_000;
 const STOP_LIMIT_MS = 5_000;
-const RESPONSE_LIMIT_MS = 12_000;
 const POLL_MS = 200;
 
 export class Cluster {
@@ -106,7 +84,7 @@ export class Cluster {
     }
     await this.setVersion(hadoop);
     const version = await this.hadoopVersion();
-    const [jars, java] = await Promise.all([hadoopJars({ hadoop: version, ...(log ? { log } : {}) }), findJava()]);
+    const installation = await findInstallation({ hadoop: version, ...(log ? { log } : {}) });
     if (hasNativeLibrary(version)) {
       await ensureNativeLibrary(log);
     }
@@ -121,22 +99,13 @@ export class Cluster {
     if (stopped.length > 0) {
       await this.configure(overrides);
     }
-    await this.launchAll(stopped, jars, java);
+    await this.launchAll(stopped, installation);
     await this.waitUntilReady();
-    await this.makeFolders();
-    const archive = await this.archive(jars, java);
+    await makeFolders(this);
+    const archive = await archiveOf(this, installation);
     if (archive !== null && stopped.length === this.processes.length) {
-      await makeArchive(archive, { folder: path.join(this.state, 'tmp'), jars, java });
+      await makeArchive(archive, { folder: path.join(this.state, 'tmp'), ...installation });
     }
-  }
-
-  /**
-   * Returns the path of the archive with the daemons' classes. Only the default Hadoop version starts often enough to need an archive.
-   * @param {string} jars
-   * @param {string} java
-   */
-  async archive(jars, java) {
-    return (await this.hadoopVersion()) === DEFAULT_HADOOP ? archiveFile(jars, java) : null;
   }
 
   /** @param {import('./configuration.mjs').SiteProperties} overrides */
@@ -149,29 +118,28 @@ export class Cluster {
 
   /**
    * @param {readonly string[]} stopped
-   * @param {string} jars
-   * @param {string} java
+   * @param {import('./java-programs.mjs').Installation} installation
    */
-  async launchAll(stopped, jars, java) {
+  async launchAll(stopped, installation) {
     const early = [...this.profile.processes.map(({ name }) => name), ...this.order.first];
     for (const name of early.filter((each) => stopped.includes(each))) {
-      await this.launch(name, jars, java);
+      await this.launch(name, installation);
       await this.waitUntilListening(name);
     }
     await this.profile.begin(this);
     for (const name of this.order.main.filter((each) => stopped.includes(each))) {
       if (name === 'namenode') {
-        await this.format(jars, java);
+        await formatNameNode(this, installation);
       }
-      await this.launch(name, jars, java);
+      await this.launch(name, installation);
     }
     const last = this.order.last.filter((each) => stopped.includes(each));
     if (this.profile.beforeLast !== undefined && last.length > 0) {
       const { main, configuration, args, exitCodes } = this.profile.beforeLast;
-      await this.runJava({ main, configuration, args, exitCodes, log: last[0] ?? main }, jars, java);
+      await runJava(this, { main, configuration, args, exitCodes, log: last[0] ?? main }, installation);
     }
     for (const name of last) {
-      await this.launch(name, jars, java);
+      await this.launch(name, installation);
     }
   }
 
@@ -195,9 +163,9 @@ export class Cluster {
     if (await this.pidOf(name)) {
       return;
     }
-    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion() }), findJava()]);
+    const installation = await findInstallation({ hadoop: await this.hadoopVersion() });
     await this.requirePorts([name]);
-    await this.launch(name, jars, java);
+    await this.launch(name, installation);
   }
 
   /**
@@ -329,40 +297,21 @@ export class Cluster {
   }
 
   async isReady() {
-    await this.findActive();
-    const nodes = [this.ports.nodemanager1, this.ports.nodemanager2];
-    const [system, info, metrics, ...served] = await Promise.all([
-      this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState`),
-      this.getJson(`${this.nameNode}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo`),
-      this.getJson(`${this.resourceManager}/ws/v1/cluster/metrics`),
-      // The ResourceManager reports a node as active for several seconds after its NodeManager exits, so each NodeManager is queried as
-      // well.
-      ...nodes.map(({ http }) => this.getJson(`${this.profile.scheme ?? 'http'}://localhost:${http}/ws/v1/node/info`)),
-    ]);
-    return (
-      system?.beans?.[0]?.NumLiveDataNodes === 1 &&
-      info?.beans?.[0]?.Safemode === '' &&
-      metrics?.clusterMetrics?.activeNodes === nodes.length &&
-      served.every((node) => node?.nodeInfo?.nodeHealthy === true)
-    );
+    return await isServing(this);
   }
 
-  /** Determines which daemon of each pair is active. If neither is active, the previous values remain. */
-  async findActive() {
-    const resourceManagers = this.webAddresses('resourcemanager');
-    const nameNodes = this.webAddresses('namenode');
-    if (resourceManagers.length === 1 && nameNodes.length === 1) {
-      return;
-    }
-    const infos = await Promise.all(resourceManagers.map((url) => this.getJson(`${url}/ws/v1/cluster/info`)));
-    const states = await Promise.all(nameNodes.map((url) => this.getJson(`${url}/jmx?qry=Hadoop:service=NameNode,name=NameNodeStatus`)));
-    this.resourceManager = resourceManagers.find((_, at) => infos[at]?.clusterInfo?.haState === 'ACTIVE') ?? this.resourceManager;
-    this.nameNode = nameNodes.find((_, at) => states[at]?.beans?.[0]?.State === 'active') ?? this.nameNode;
+  /**
+   * Sends a request to a daemon's web server as the administrator.
+   * @param {string} url
+   * @param {RequestInit} [init]
+   */
+  async request(url, init) {
+    return await request(this, url, init);
   }
 
   /** @param {'resourcemanager' | 'namenode'} kind */
   async activeName(kind) {
-    await this.findActive();
+    await findActive(this);
     const active = kind === 'namenode' ? this.nameNode : this.resourceManager;
     return this.webAddresses(kind).indexOf(active) === 0 ? kind : `${kind}-standby`;
   }
@@ -390,14 +339,13 @@ export class Cluster {
 
   /**
    * @param {string} name
-   * @param {string} jars
-   * @param {string} java
+   * @param {import('./java-programs.mjs').Installation} installation
    */
-  async launch(name, jars, java) {
+  async launch(name, installation) {
     await mkdir(path.dirname(this.logFile(name)), { recursive: true });
     const log = await open(this.logFile(name), 'a');
     const additional = this.profile.processes.find((each) => each.name === name);
-    const { command, args, env } = additional?.command(this) ?? (await this.daemon(name, jars, java));
+    const { command, args, env } = additional?.command(this) ?? (await daemonCommand(this, name, installation));
     const child = spawn(command, args, {
       argv0: additional === undefined ? command : this.mark(name),
       cwd: this.state,
@@ -415,129 +363,12 @@ export class Cluster {
   }
 
   /**
-   * @param {string} name
-   * @param {string} jars
-   * @param {string} java
-   */
-  async daemon(name, jars, java) {
-    const configuration = path.join(this.state, 'conf', name);
-    const temporary = path.join(this.state, 'tmp', name);
-    const webapps = await this.webapps();
-    await mkdir(temporary, { recursive: true });
-    const program = this.programs[name];
-    if (program === undefined) {
-      throw new Error(`this cluster has no ${name}`);
-    }
-    const { main, heap, args = () => [], flags: own = () => [], jars: from } = program;
-    const classes = from === 'gateways' ? await gatewayJars() : jars;
-    const archive = from === 'gateways' ? null : await this.archive(jars, java);
-    const version = await this.hadoopVersion();
-    const isNative = name.startsWith('nodemanager') && hasNativeLibrary(version);
-    const flags = [
-      `-Xmx${heap}`,
-      ...JAVA_FLAGS,
-      ...(archive === null ? [] : archiveOptions(archive, temporary)),
-      ...this.profile.javaFlags(this, version),
-      ...own(this),
-      ...(isNative ? [`-Djava.library.path=${nativeLibraryFolder()}`] : []),
-      `-Djava.io.tmpdir=${temporary}`,
-      `-Dhadoop.log.dir=${path.dirname(this.logFile(name))}`,
-      this.mark(name),
-    ];
-    return {
-      command: java,
-      args: [...flags, '-cp', [`${classes}/*`, configuration, webapps].join(':'), main, ...args(this)],
-      // NodeManagers pass HADOOP_CONF_DIR and JAVA_HOME to containers. Containers must not inherit other variables of this environment.
-      env: {
-        HADOOP_CONF_DIR: configuration,
-        JAVA_HOME: path.dirname(path.dirname(java)),
-        PATH: process.env.PATH,
-        HOME: process.env.HOME,
-        USER: ADMINISTRATOR,
-        LANG: 'C.UTF-8',
-      },
-    };
-  }
-
-  /** HDFS daemons require folders for web pages, which the jars do not contain. Empty folders suffice. */
-  async webapps() {
-    const folder = path.join(this.state, 'web');
-    await Promise.all(['hdfs', 'datanode', 'router'].map((name) => mkdir(path.join(folder, 'webapps', name), { recursive: true })));
-    return folder;
-  }
-
-  /**
-   * Creates the name directory as a copy of an empty one, which is formatted once per version: a copy is faster than another JVM start.
-   * Writes under a temporary name and then renames, so an interrupted call leaves no incomplete directory.
-   * @param {string} jars
-   * @param {string} java
-   * @returns {Promise<void>}
-   */
-  async format(jars, java) {
-    const target = path.join(this.state, 'data', 'namenode');
-    if (existsSync(target)) {
-      return;
-    }
-    await mkdir(path.dirname(target), { recursive: true });
-    const copy = `${target}.new`;
-    const formatted = path.join(versionFolder(await this.hadoopVersion()), 'formatted');
-    await rm(copy, { recursive: true, force: true });
-    if (existsSync(formatted)) {
-      await this.profile.copyFormatted?.(this, formatted);
-      await cp(formatted, copy, { recursive: true });
-      await rename(copy, target);
-      return;
-    }
-    const args = [`-Ddfs.namenode.name.dir=file://${copy}`, '-format', '-nonInteractive'];
-    await this.runJava({ main: PROGRAMS.namenode.main, configuration: 'namenode', args, exitCodes: [0], log: 'namenode' }, jars, java);
-    await rename(copy, formatted).catch((error) => {
-      // Another cluster that started at the same time has already stored a formatted directory.
-      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
-        throw error;
-      }
-    });
-    return this.format(jars, java);
-  }
-
-  /**
-   * Runs a Java program with a daemon's configuration until the program exits.
-   * @param {{ main: string, configuration: string, args: readonly string[], exitCodes: readonly number[], log: string }} program
-   * @param {string} jars
-   * @param {string} java
-   */
-  async runJava({ main, configuration, args, exitCodes, log: name }, jars, java) {
-    const log = await open(this.logFile(name), 'a');
-    try {
-      const words = [...(await this.programOptions(configuration, jars, java)), main, ...args];
-      const child = spawn(java, words, { stdio: ['ignore', log.fd, log.fd], timeout: READY_LIMIT_MS });
-      const code = await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
-      if (!exitCodes.includes(code)) {
-        throw new Error(`${main} ${args.join(' ')} failed; see ${this.logFile(name)}`);
-      }
-    } finally {
-      await log.close();
-    }
-  }
-
-  /**
-   * @param {string} configuration name of a daemon, or `client`
-   * @param {string} jars
-   * @param {string} java
-   */
-  async programOptions(configuration, jars, java) {
-    const archive = await this.archive(jars, java);
-    const own = this.profile.javaFlags(this, await this.hadoopVersion());
-    const flags = [...JAVA_FLAGS, ...(archive === null ? [] : archiveOptions(archive)), ...own];
-    return ['-Xmx128m', ...flags, '-cp', [`${jars}/*`, path.join(this.state, 'conf', configuration)].join(':')];
-  }
-
-  /**
    * Runs one of Hadoop's programs until it exits.
-   * @param {Parameters<Cluster['runJava']>[0]} program
+   * @param {Parameters<typeof runJava>[1]} program
    */
   async runProgram(program) {
-    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion() }), findJava()]);
-    await this.runJava(program, jars, java);
+    const installation = await findInstallation({ hadoop: await this.hadoopVersion() });
+    await runJava(this, program, installation);
   }
 
   /**
@@ -545,67 +376,8 @@ export class Cluster {
    * @param {string} main
    */
   async clientProgram(main) {
-    const [jars, java] = await Promise.all([hadoopJars({ hadoop: await this.hadoopVersion() }), findJava()]);
-    return [java, ...(await this.programOptions('client', jars, java)), main];
-  }
-
-  /** Creates the home folders, the folder for aggregated logs, and a folder with write access for every user. */
-  async makeFolders() {
-    const users = [...new Set([ADMINISTRATOR, 'alice', 'bob'])];
-    await this.makeFolder('/user', '755', ADMINISTRATOR);
-    for (const folder of ['/tmp', '/yarn-logs']) {
-      await this.makeFolder(folder, '1777', ADMINISTRATOR);
-    }
-    await Promise.all(users.map((user) => this.makeFolder(`/user/${user}`, '700', user)));
-  }
-
-  /**
-   * @param {string} folder
-   * @param {string} permission
-   * @param {string} owner
-   */
-  async makeFolder(folder, permission, owner) {
-    for (const query of ['op=MKDIRS', `op=SETOWNER&owner=${owner}`, `op=SETPERMISSION&permission=${permission}`]) {
-      const answer = await this.request(`${this.nameNode}/webhdfs/v1${folder}?${query}`, { method: 'PUT' });
-      if (!answer.ok) {
-        throw new Error(`${query} of ${folder} failed: ${await answer.text()}`);
-      }
-      await answer.arrayBuffer();
-    }
-  }
-
-  /**
-   * Sends a request to a daemon's web server as the administrator.
-   * @param {string} url
-   * @param {RequestInit} [init]
-   */
-  async request(url, init = {}) {
-    return respondsInTime(url, this.send(url, init));
-  }
-
-  /**
-   * @param {string} url
-   * @param {RequestInit} init
-   */
-  async send(url, init) {
-    const limited = { signal: AbortSignal.timeout(RESPONSE_LIMIT_MS - 2_000), ...init };
-    const { request, send } = this.profile;
-    if (request !== undefined) {
-      return request(this, url, limited);
-    }
-    // A redirect to a DataNode already contains the user's delegation token.
-    const named = /[?&]delegation=/.test(url) ? url : `${url}${url.includes('?') ? '&' : '?'}user.name=${ADMINISTRATOR}`;
-    return send === undefined ? fetch(named, limited) : send(this, named, limited);
-  }
-
-  /** @param {string} url */
-  async getJson(url) {
-    try {
-      const answer = await this.request(url, { signal: AbortSignal.timeout(2000) });
-      return answer.ok ? /** @type {any} */ (await respondsInTime(url, answer.json())) : null;
-    } catch {
-      return null;
-    }
+    const installation = await findInstallation({ hadoop: await this.hadoopVersion() });
+    return [installation.java, ...(await programOptions(this, 'client', installation)), main];
   }
 
   /** @param {string} name */
@@ -652,35 +424,4 @@ function isFree(port) {
     server.once('error', () => resolve(false));
     server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
-}
-
-async function findJava() {
-  const folders = [...(process.env.JAVA_HOME ? [path.join(process.env.JAVA_HOME, 'bin')] : []), ...(process.env.PATH ?? '').split(':')];
-  for (const folder of folders.filter(Boolean)) {
-    const found = await realpath(path.join(folder, 'java')).catch(() => null);
-    if (found !== null) {
-      return found;
-    }
-  }
-  throw new Error('`java` was not found. Install a Java runtime, 11 or 17 (Debian: apt-get install default-jre-headless).');
-}
-
-/**
- * Limits the wait for a response, even if fetch does not respect its signal: the start of a cluster once waited for minutes although all
- * daemons were idle.
- * @template T
- * @param {string} url
- * @param {Promise<T>} response
- * @returns {Promise<T>}
- */
-async function respondsInTime(url, response) {
-  const timer = new AbortController();
-  const expired = delay(RESPONSE_LIMIT_MS, null, { signal: timer.signal }).then(() => {
-    throw new Error(`${url} did not respond within ${RESPONSE_LIMIT_MS / 1000} s`);
-  });
-  try {
-    return await Promise.race([response, expired]);
-  } finally {
-    timer.abort();
-  }
 }
