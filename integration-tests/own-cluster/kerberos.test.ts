@@ -58,7 +58,7 @@ function reaches(user: string, id: string, state: string): Promise<JobStatus> {
   );
 }
 
-test.concurrent('workers train, write checkpoints and files to HDFS, and read each other’s files', async () => {
+test.concurrent('after a worker has died, the workers train from a checkpoint and read each other’s files on HDFS', async () => {
   const job = path.join(folder, 'training');
   await mkdir(job);
   await writeFile(
@@ -69,7 +69,13 @@ test.concurrent('workers train, write checkpoints and files to HDFS, and read ea
   expect(exitCode, stderr + stdout).toBe(0);
   const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
   const { status } = await statusOf('alice', applicationId);
-  expect(status).toMatchObject({ state: 'SUCCEEDED', user: 'alice', checkpointStep: 10 });
+  expect(status).toMatchObject({ state: 'SUCCEEDED', user: 'alice', checkpointStep: 200, generations: 2 });
+  expect(status?.tasks.map(({ attempts, failures }) => [attempts, failures])).toEqual([
+    [1, 0],
+    [2, 1],
+  ]);
+  const shown = await as('alice', ['history', 'show', applicationId]);
+  expect(shown.stdout, shown.stderr).toMatch(/worker:1: its program on \S+ exited with code 3/);
   const listed = jsonLines((await as('alice', ['list', '--ended', '--output', 'json'])).stdout);
   expect(JSON.stringify(listed)).toContain(applicationId);
 });
