@@ -13,7 +13,7 @@ const model = tf.sequential();
 model.add(tf.layers.dense({ units: 1, inputShape: [3] }));
 model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
 const values = Float32Array.from({ length: 300 }, (_, index) => Math.cos(index));
-let first;
+let first = 0;
 await cluster.fit(
   model,
   { x: { values, shape: [100, 3] }, y: { values: values.subarray(0, 100), shape: [100, 1] } },
@@ -22,7 +22,7 @@ await cluster.fit(
     batchSize: 10,
     callbacks: {
       onBatchEnd: async (_, { step }) => {
-        first ??= step;
+        first ||= step;
         // The steps go on meanwhile, because the workers complete a checkpoint together, in a later step.
         if (generation === 1 && rank === 1 && step > 5) {
           const entries = await storage.list(checkpoint.dir);
@@ -35,7 +35,7 @@ await cluster.fit(
   },
 );
 
-if (generation > 1 && (first === 1 || first % 5 !== 1)) {
+if (generation > 1 && (first <= 1 || first % 5 !== 1)) {
   throw new Error(`generation ${generation} starts with step ${first}`);
 }
 await storage.write(`${outputDir}/rank-${rank}`, Buffer.from(String(rank)));

@@ -42,7 +42,8 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
   if (after.checkpointStep !== (before?.checkpointStep ?? 0)) {
     events.push({ type: 'checkpoint', step: after.checkpointStep });
   }
-  if (after.step !== (before?.step ?? 0) || differ(before?.metrics ?? {}, after.metrics)) {
+  // A restart sets the step to 0; the change of the state has reported it.
+  if ((after.step > 0 && after.step !== before?.step) || differ(before?.metrics ?? {}, after.metrics)) {
     events.push({ type: 'metrics', step: after.step, metrics: after.metrics });
   }
   return events;

@@ -6,6 +6,7 @@ import { changes } from '../../connections/operations/job-events.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { widthOf } from '../../terminal/text-width.ts';
 import { jobTable } from './job-table.ts';
+import { eventLine } from './report-lines.ts';
 
 const task = taskStatus({
   node: 'node7.example.com:8041',
@@ -145,5 +146,11 @@ describe('changes', () => {
     const broken = { ...status, metrics: { loss: Number.NaN } };
     expect(changes(status, broken)).toEqual([{ type: 'metrics', step: 340, metrics: { loss: Number.NaN } }]);
     expect(changes(broken, { ...broken })).toEqual([]);
+  });
+
+  test('a restart, which sets the step to 0, is not a change of the metrics', () => {
+    expect(changes(status, { ...status, step: 0 })).toEqual([]);
+    const [event] = changes(null, { ...status, step: 0, metrics: { loss: 0.5 } }).filter(({ type }) => type === 'metrics');
+    expect(event && eventLine(event, plain(80))).toBe('loss 0.5');
   });
 });

@@ -73,7 +73,9 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
       return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
     }
     case 'metrics':
-      return [`step ${event.step}`, metricsText(withoutProfile(event.metrics))].filter((part) => part !== '').join('  ');
+      return [event.step > 0 ? `step ${event.step}` : '', metricsText(withoutProfile(event.metrics))]
+        .filter((part) => part !== '')
+        .join('  ');
     case 'checkpoint':
       return `checkpoint of step ${event.step}`;
     case 'notice':
