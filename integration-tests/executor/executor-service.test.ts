@@ -93,7 +93,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
         progress: { step: 3, checkpointStep: 2, metrics: { a: 1 } },
       },
     });
-    stream.send({ exited: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x' } });
+    stream.send({ exited: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x', permanent: true } });
     await until(() => events.length === 3, { describe: () => events, everyMs: 5 });
     expect(events).toEqual([
       {
@@ -114,7 +114,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
         usage: { rssBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
         progress: { step: 3, total: 0, metrics: { a: 1 }, checkpointStep: 2, lostRank: null, notices: [], earlyEnd: null, ending: false },
       },
-      { type: 'exited', containerId: CONTAINER, exit: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x' } },
+      { type: 'exited', containerId: CONTAINER, exit: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x', permanent: true } },
     ]);
     service.start(CONTAINER, asGeneration(4), [
       { role: 'worker', index: 0, host: 'a', port: 1, rank: 0 },
