@@ -145,10 +145,11 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     expect(await run(['submit', '--conf', file])).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(reason) });
     expect(await cluster.hdfsTree(`/user/${USER}/.tony-ts`)).toEqual(before);
     const planned = await run(['submit', '--conf', file, '--dry-run']);
-    const verdict = 'will be rejected because the ACLs of queue root.gpu do not allow alice to submit';
+    // Newer versions report the path of a queue, older versions its name.
+    const verdict = /will be rejected because the ACLs of queue (root\.)?gpu do not allow alice to submit/;
     expect({ ...planned, stdout: planned.stdout.replace(/\s+/g, ' ') }).toMatchObject({
       exitCode: 2,
-      stdout: expect.stringContaining(verdict),
+      stdout: expect.stringMatching(verdict),
     });
     const found = jsonLines((await run(['doctor', '--queue', 'gpu', '--output', 'json'])).stdout);
     expect(found.find(({ name }) => name === 'queue access')).toMatchObject({ state: 'bad', text: 'alice may not submit to gpu' });

@@ -25,6 +25,7 @@ await cluster.fit(
         first ||= step;
         // The steps go on meanwhile, because the workers complete a checkpoint together, in a later step.
         if (generation === 1 && rank === 1 && step > 5) {
+          await delay(50); // The training must last longer than the first checkpoint.
           const entries = await storage.list(checkpoint.dir);
           if (entries.some(({ name }) => name.startsWith('step-'))) {
             process.exit(3);
