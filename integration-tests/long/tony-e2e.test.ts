@@ -46,13 +46,19 @@ async function filesOf({ settings }: TonyCase): Promise<string> {
   );
   writeFileSync(at('tony.xml'), `<configuration>\n${properties.join('\n')}\n</configuration>\n`);
   mkdirSync(at('source'));
-  writeFileSync(at('source/check.py'), 'import os, sys\nassert sys.prefix.endswith("environment") and os.environ["ENV_CHECK"] == "1"\n');
+  writeFileSync(at('source/check.py'), 'import os, shipped\nassert "environment" in shipped.__file__ and os.environ["ENV_CHECK"] == "1"\n');
   writeFileSync(at('content.txt'), 'content\n');
   for (const name of ['one.zip', 'two.zip', 'common.zip']) {
     execFileSync('python3', ['-m', 'zipfile', '-c', name, 'content.txt'], { cwd: folder });
   }
   execFileSync('python3', ['-m', 'venv', '--without-pip', at('venv')]);
+  writeFileSync(path.join(sitePackages(at('venv')), 'shipped.py'), '');
   // Like `zip -r`, which users of TonY run, this stores copies instead of symbolic links.
   execFileSync('python3', ['-m', 'zipfile', '-c', at('venv.zip'), 'bin', 'lib', 'pyvenv.cfg'], { cwd: at('venv') });
   return folder;
+}
+
+function sitePackages(environment: string): string {
+  const find = 'import sysconfig; print(sysconfig.get_path("purelib"))';
+  return execFileSync(path.join(environment, 'bin', 'python3'), ['-c', find], { encoding: 'utf8' }).trim();
 }
