@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import sys
-from typing import Dict
+from typing import Any, Dict, List
 
 FOLDER = ".tony-notebook"
 #: Interval in seconds at which Jupyter looks for idle kernels: a tenth of the limit, within these bounds.
@@ -56,6 +56,7 @@ def settings(idle_seconds: int, token: str) -> Dict[str, Dict[str, object]]:
     kernels: Dict[str, object] = {}
     if idle_seconds > 0:
         server["shutdown_no_activity_timeout"] = idle_seconds
+        server["jpserver_extensions"] = {"tony._notebook": True}
         kernels = {"cull_idle_timeout": idle_seconds, "cull_interval": check, "cull_connected": True, "cull_busy": False}
     return {
         "ServerApp": server,
@@ -64,6 +65,35 @@ def settings(idle_seconds: int, token: str) -> Dict[str, Dict[str, object]]:
         # An open terminal would keep an idle server running.
         "TerminalManager": {"cull_inactive_timeout": idle_seconds, "cull_interval": check},
     }
+
+
+def _jupyter_server_extension_points() -> List[Dict[str, str]]:
+    """Tells Jupyter that this module is an extension of its server."""
+    return [{"module": "tony._notebook"}]
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """Lets only requests that change something count as activity, because an open page keeps polling the server.
+
+    Jupyter calls this function when it starts. Kernels and terminals record their own activity.
+    """
+    settings = app.web_app.settings
+    log_request = settings["log_function"]
+    key = "api_last_activity"
+    last = settings.get(key)
+
+    def log_and_correct(handler: Any) -> None:
+        nonlocal last
+        log_request(handler)
+        if handler.request.method in ("GET", "HEAD", "OPTIONS"):
+            if last is None:
+                settings.pop(key, None)
+            else:
+                settings[key] = last
+        else:
+            last = settings.get(key)
+
+    settings["log_function"] = log_and_correct
 
 
 if __name__ == "__main__":

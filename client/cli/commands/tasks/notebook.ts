@@ -43,7 +43,7 @@ export const notebookCommand = defineCommand({
       .epilogue(
         "The job's Python environment must contain the jupyterlab package. Ctrl-C ends a notebook that this command has started. If the " +
           'terminal closes or the connection breaks, a notebook on a cluster continues; to connect again, run tony-ts notebook APPLICATION. ' +
-          'An idle notebook has no running cell and no activity in the browser.',
+          'A notebook is idle while no cell is running and nobody changes anything in the browser.',
       ),
   handler: async ({ application, port, local = false, detach = false, ...args }) => {
     const { TonyError } = await import('../../../../platform/errors.ts');
