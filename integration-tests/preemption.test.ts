@@ -1,33 +1,16 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, onTestFailed, test, vi } from 'vitest';
+import { expect, onTestFailed, test, vi } from 'vitest';
 import type { HistoryEntry, JobStatus } from '../conf/status/status.ts';
-import type { Properties } from './cluster/configuration.mjs';
+import { usePreemption } from './capacity-preemption.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
-import { refreshQueues } from './refresh-queues.ts';
 
 /** The Capacity Scheduler preempts containers of a queue that exceeds its share. It announces the preemption some seconds in advance. */
 
 vi.setConfig({ testTimeout: 300_000 });
-const MONITOR = 'yarn.resourcemanager.monitor.capacity.preemption';
 const cluster = useCluster();
 
-beforeAll(() =>
-  setScheduler({
-    'yarn.scheduler.capacity.root.disable_preemption': false,
-    [`${MONITOR}.monitoring_interval`]: 500,
-    [`${MONITOR}.max_wait_before_kill`]: 8_000,
-    [`${MONITOR}.total_preemption_per_round`]: '1.0',
-    [`${MONITOR}.natural_termination_factor`]: '1.0',
-    [`${MONITOR}.max_ignored_over_capacity`]: '0.0',
-  }),
-);
-afterAll(() => setScheduler({}));
-
-async function setScheduler(scheduler: Properties): Promise<void> {
-  await cluster.configure({ scheduler });
-  await refreshQueues(cluster);
-}
+usePreemption(cluster);
 
 const PROGRAM = path.join(import.meta.dirname, 'programs', 'elastic-fit.mjs');
 

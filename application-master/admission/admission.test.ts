@@ -3,6 +3,7 @@ import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { withFinalValues } from '../../conf/resolve/final-values.ts';
 import { parseSite } from '../../conf/resolve/site.ts';
 import { roleTags } from '../../conf/role-tags.ts';
+import { yarnApplication } from '../../hadoop/yarn/application.fixture.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { asGeneration } from '../job/state/counters.ts';
 import { type AdmissionDecision, admissionPolicy, type ClusterView, checkLimits, limitsFor, refusalOfRunning } from './admission.ts';
@@ -10,31 +11,7 @@ import { type AdmissionDecision, admissionPolicy, type ClusterView, checkLimits,
 const JOB = frozen({ roles: [workers({ instances: 3, maxInstances: 3, resources: { memoryMb: 1024, vcores: 1, gpus: 1, other: {} } })] });
 
 function application(id: string, more: Partial<Application> = {}): Application {
-  return {
-    id,
-    name: '',
-    user: 'bob',
-    queue: 'root.default',
-    type: 'TONY',
-    tags: roleTags(JOB.job),
-    state: 'RUNNING',
-    finalStatus: 'UNDEFINED',
-    progress: 0,
-    trackingUrl: '',
-    diagnostics: '',
-    startedAt: 1,
-    finishedAt: null,
-    amContainerLogs: null,
-    amNodeHttp: null,
-    allocatedMb: 0,
-    allocatedVcores: 0,
-    runningContainers: 0,
-    used: {},
-    usedByMaster: {},
-    nodeLabel: null,
-    logAggregation: null,
-    ...more,
-  };
+  return yarnApplication({ id, user: 'bob', tags: roleTags(JOB.job), name: '', startedAt: 1, runningContainers: 0, used: {}, ...more });
 }
 
 const OWN = application('application_100_0005', { user: 'alice' });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jobStatus, orphanedContainer, taskStatus } from '../../conf/status/job-status.fixture.ts';
 import type { JobStatus, TaskStatus } from '../../conf/status/status.ts';
+import { yarnApplication } from '../../hadoop/yarn/application.fixture.ts';
 import type { Observation } from '../connections/job-connection.ts';
 import type { JobSummary } from '../listing/job-lister.ts';
 import { terminalOf } from '../terminal/terminal.ts';
@@ -83,28 +84,7 @@ test('shows the programs that may still be running on a lost node above the task
 });
 
 const summary = (change: Partial<JobSummary>): JobSummary => ({
-  id: ID,
-  name: 'mnist',
-  user: 'alice',
-  queue: 'default',
-  type: 'TONY',
-  tags: [],
-  state: 'RUNNING',
-  finalStatus: 'UNDEFINED',
-  progress: 0,
-  trackingUrl: '',
-  diagnostics: '',
-  startedAt: 1000,
-  finishedAt: null,
-  amContainerLogs: null,
-  amNodeHttp: null,
-  allocatedMb: 0,
-  allocatedVcores: 0,
-  runningContainers: 3,
-  used: { 'memory-mb': 6144, vcores: 3, 'yarn.io/gpu': 2 },
-  usedByMaster: {},
-  nodeLabel: null,
-  logAggregation: null,
+  ...yarnApplication({ id: ID, queue: 'default', used: { 'memory-mb': 6144, vcores: 3, 'yarn.io/gpu': 2 } }),
   phase: 'RUNNING',
   waiting: '',
   job: null,

@@ -30,7 +30,7 @@ export const CONTAINER_EXECUTOR = {
       'yarn.nodemanager.container-executor.class': 'org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor',
       'yarn.nodemanager.linux-container-executor.path': program(),
       'yarn.nodemanager.linux-container-executor.group': groupOf(program()),
-      // Without Kerberos, the executor by default ignores the job's user and uses the account `nobody` for all containers.
+      // By default, the LinuxContainerExecutor runs all containers as `nobody` on a cluster without Kerberos.
       'yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users': false,
     },
   }),

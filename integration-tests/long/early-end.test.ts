@@ -1,35 +1,18 @@
 import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
-import type { Properties } from '../cluster/configuration.mjs';
+import { usePreemption } from '../capacity-preemption.ts';
 import { ROOT } from '../command.ts';
 import { noneLeft, temporaryFolder, until, useCluster } from '../harness.ts';
-import { refreshQueues } from '../refresh-queues.ts';
 import { SubmittedJob } from './submitted-job.ts';
 
 /** What a Python program notices when tony-ts or YARN ends it early, and whether it can still save a checkpoint. */
 
 vi.setConfig({ testTimeout: 300_000 });
 const cluster = useCluster();
-const MONITOR = 'yarn.resourcemanager.monitor.capacity.preemption';
 
-beforeAll(() =>
-  setScheduler({
-    'yarn.scheduler.capacity.root.disable_preemption': false,
-    [`${MONITOR}.monitoring_interval`]: 500,
-    [`${MONITOR}.max_wait_before_kill`]: 8_000,
-    [`${MONITOR}.total_preemption_per_round`]: '1.0',
-    [`${MONITOR}.natural_termination_factor`]: '1.0',
-    [`${MONITOR}.max_ignored_over_capacity`]: '0.0',
-  }),
-);
-afterAll(() => setScheduler({}));
-
-async function setScheduler(scheduler: Properties): Promise<void> {
-  await cluster.configure({ scheduler });
-  await refreshQueues(cluster);
-}
+usePreemption(cluster);
 
 interface Run {
   readonly job: SubmittedJob;

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { workers } from '../../../conf/job.fixture.ts';
 import { orphanedContainer, taskFailure, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import { yarnApplication } from '../../../hadoop/yarn/application.fixture.ts';
 import type { JobDescription } from '../../connections/operations/describe-job.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { widthOf } from '../../terminal/text-width.ts';
@@ -139,28 +140,18 @@ test('the task and node of a failure are never truncated, even on a narrow termi
 test("a section shows YARN's view of the application", () => {
   const yarn = description({
     yarn: {
-      id: 'application_1795225023264_0001',
-      name: 'mnist',
-      user: 'alice',
-      queue: 'root.default',
-      type: 'TONY',
-      tags: ['team-a'],
-      state: 'FINISHED',
-      finalStatus: 'FAILED',
-      progress: 100,
-      trackingUrl: 'http://rm:8088/proxy/application_1795225023264_0001/',
-      diagnostics: 'worker:1 failed',
-      startedAt: started,
-      finishedAt: started,
-      amContainerLogs: null,
-      amNodeHttp: null,
-      allocatedMb: 0,
-      allocatedVcores: 0,
-      runningContainers: 0,
-      used: { 'memory-mb': 6144, vcores: 3 },
-      usedByMaster: {},
-      nodeLabel: null,
-      logAggregation: 'SUCCEEDED',
+      ...yarnApplication({
+        tags: ['team-a'],
+        state: 'FINISHED',
+        finalStatus: 'FAILED',
+        progress: 100,
+        trackingUrl: 'http://rm:8088/proxy/application_1795225023264_0001/',
+        diagnostics: 'worker:1 failed',
+        startedAt: started,
+        finishedAt: started,
+        runningContainers: 0,
+        logAggregation: 'SUCCEEDED',
+      }),
       attempts: [{ number: 1, attemptId: 'a', state: 'FINISHED', containerId: 'container_1', nodeHttp: 'node1:8042', diagnostics: '' }],
     },
   });

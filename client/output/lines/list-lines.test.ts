@@ -1,39 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jobStatus, taskStatus } from '../../../conf/status/job-status.fixture.ts';
-import type { Application } from '../../../hadoop/yarn/resource-manager-answers.ts';
+import { yarnApplication } from '../../../hadoop/yarn/application.fixture.ts';
 import { type JobSummary, summaryOf } from '../../listing/job-lister.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { widthOf } from '../../terminal/text-width.ts';
 import { jobListLines } from './list-lines.ts';
 
 const plain = (columns: number) => terminalOf({ isTTY: true, columns }, { NO_COLOR: '1' });
-const application = (change: Partial<Application> = {}): Application => ({
-  id: 'application_1795225023264_0001',
-  name: 'mnist',
-  user: 'alice',
-  queue: 'root.default',
-  type: 'TONY',
-  tags: [],
-  state: 'RUNNING',
-  finalStatus: 'UNDEFINED',
-  progress: 0,
-  trackingUrl: '',
-  diagnostics: '',
-  startedAt: 1000,
-  finishedAt: null,
-  amContainerLogs: null,
-  amNodeHttp: null,
-  allocatedMb: 0,
-  allocatedVcores: 0,
-  runningContainers: 3,
-  used: { 'memory-mb': 6144, vcores: 3 },
-  usedByMaster: {},
-  nodeLabel: null,
-  logAggregation: null,
-  ...change,
-});
-const accepted = application({
+const accepted = yarnApplication({
   id: 'application_1795225023264_0002',
   state: 'ACCEPTED',
   runningContainers: 0,
@@ -42,7 +17,10 @@ const accepted = application({
     '[Sat Nov 21 14:00:00 +0000 2026] Application is added to the scheduler and is not yet activated. Queue’s AM resource limit exceeded. Details : AM Partition = x',
 });
 const training = jobStatus({ step: 340, metrics: { loss: 0.5 }, tasks: [taskStatus(), taskStatus({ index: 1, state: 'requested' })] });
-const jobs: JobSummary[] = [summaryOf(accepted, null), summaryOf(application({ used: { 'memory-mb': 6144, 'yarn.io/gpu': 2 } }), training)];
+const jobs: JobSummary[] = [
+  summaryOf(accepted, null),
+  summaryOf(yarnApplication({ used: { 'memory-mb': 6144, 'yarn.io/gpu': 2 } }), training),
+];
 
 test('a list has one line per job with the reason for waiting below; 80 columns suffice for the most important fields', () => {
   expect(jobListLines(jobs, plain(80), { withUsers: false, now: 64_000 })).toEqual([
@@ -58,20 +36,23 @@ test('a list has one line per job with the reason for waiting below; 80 columns 
 });
 
 test("the state that the job reports takes precedence over YARN's", () => {
-  const held = summaryOf(application(), jobStatus({ state: 'WAITING', message: 'waits for application_1' }));
+  const held = summaryOf(yarnApplication(), jobStatus({ state: 'WAITING', message: 'waits for application_1' }));
   expect(held).toMatchObject({
     state: 'RUNNING',
     phase: 'WAITING',
     waiting: 'waits for application_1',
     job: { tasksRunning: 1, tasks: 1 },
   });
-  expect(summaryOf(application({ state: 'FINISHED', finalStatus: 'SUCCEEDED' }), null)).toMatchObject({ phase: 'SUCCEEDED', job: null });
-  expect(summaryOf(application({ state: 'FINISHED', finalStatus: 'FAILED' }), null).phase).toBe('FAILED');
-  expect(summaryOf(application({ state: 'NEW_SAVING' }), null).phase).toBe('SUBMITTED');
+  expect(summaryOf(yarnApplication({ state: 'FINISHED', finalStatus: 'SUCCEEDED' }), null)).toMatchObject({
+    phase: 'SUCCEEDED',
+    job: null,
+  });
+  expect(summaryOf(yarnApplication({ state: 'FINISHED', finalStatus: 'FAILED' }), null).phase).toBe('FAILED');
+  expect(summaryOf(yarnApplication({ state: 'NEW_SAVING' }), null).phase).toBe('SUBMITTED');
 });
 
 test('a line below a job states that its ApplicationMaster does not answer', () => {
-  const lines = jobListLines([summaryOf(application(), null, { masterSilentMs: 3_000 })], plain(80), { withUsers: false, now: 64_000 });
+  const lines = jobListLines([summaryOf(yarnApplication(), null, { masterSilentMs: 3_000 })], plain(80), { withUsers: false, now: 64_000 });
   expect(lines.at(-1)).toBe('    The ApplicationMaster has not answered for 3 s.');
 });
 
@@ -80,7 +61,7 @@ test("no line exceeds the terminal's width or contains control characters", () =
   const any = fc.record({ name: text, queue: text, user: text, message: text });
   fc.assert(
     fc.property(fc.array(any, { maxLength: 5 }), fc.integer({ min: 21, max: 200 }), (texts, columns) => {
-      const all = texts.map(({ message, ...change }) => summaryOf(application(change), jobStatus({ message })));
+      const all = texts.map(({ message, ...change }) => summaryOf(yarnApplication(change), jobStatus({ message })));
       const lines = jobListLines(all, plain(columns), { withUsers: true, now: 0 });
       expect(lines.filter((line) => widthOf(line) >= columns || /\p{Cc}/u.test(line))).toEqual([]);
     }),

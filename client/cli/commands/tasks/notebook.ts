@@ -43,7 +43,7 @@ export const notebookCommand = defineCommand({
       .epilogue(
         "The job's Python environment must contain the jupyterlab package. Ctrl-C ends a notebook that this command has started. If the " +
           'terminal closes or the connection breaks, a notebook on a cluster continues; to connect again, run tony-ts notebook APPLICATION. ' +
-          'A notebook is idle while no cell is running and nobody changes anything in the browser.',
+          'A notebook is idle while it runs no cell and you change nothing in the browser.',
       ),
   handler: async ({ application, port, local = false, detach = false, ...args }) => {
     const { TonyError } = await import('../../../../platform/errors.ts');
