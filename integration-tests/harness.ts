@@ -5,6 +5,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
+import type { JobStatus } from '../conf/status/status.ts';
 import { Cluster } from './cluster/cluster.mjs';
 import type { SiteProperties } from './cluster/configuration.mjs';
 import { OWN_CLUSTER_OFFSET } from './cluster/layout.mjs';
@@ -61,6 +62,26 @@ export class TestCluster extends Cluster {
   async applications(): Promise<YarnApplication[]> {
     const answer = await this.#get(`${this.resourceManager}/ws/v1/cluster/apps`);
     return ((await answer.json()) as { apps: { app: YarnApplication[] } | null }).apps?.app ?? [];
+  }
+
+  /** Returns the status that the job's ApplicationMaster reports. */
+  async jobStatus(id: string): Promise<JobStatus> {
+    const answer = await this.request(`${this.resourceManager}/proxy/${id}/tony/api/job`);
+    if (!answer.ok) {
+      throw new Error(`${answer.status} ${await answer.text()}`);
+    }
+    return (await answer.json()) as JobStatus;
+  }
+
+  /** Waits until the job has a given state. The job's page is unavailable while an ApplicationMaster starts. */
+  async reached(id: string, condition: (status: JobStatus) => boolean): Promise<JobStatus> {
+    return await until(
+      async () => {
+        const status = await this.jobStatus(id);
+        return condition(status) && status;
+      },
+      { describe: () => this.jobStatus(id).catch(String), timeoutMs: 150_000 },
+    );
   }
 
   async killApplication(id: string): Promise<void> {

@@ -28,27 +28,8 @@ async function start(lines: readonly string[]): Promise<Running> {
     await cluster.run(['kill', id]);
     await noneLeft(cluster, id, 30_000);
   });
-  await reached(id, ({ tasks }) => tasks.every(({ state }) => state === 'running'));
+  await cluster.reached(id, ({ tasks }) => tasks.every(({ state }) => state === 'running'));
   return { id, end: () => writeFile(go, '') };
-}
-
-async function statusOf(id: string): Promise<JobStatus> {
-  const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/tony/api/job`);
-  if (!answer.ok) {
-    throw new Error(`${answer.status} ${await answer.text()}`);
-  }
-  return (await answer.json()) as JobStatus;
-}
-
-/** Waits for a state of the job. Its page is unavailable while an ApplicationMaster starts. */
-function reached(id: string, condition: (status: JobStatus) => boolean): Promise<JobStatus> {
-  return until(
-    async () => {
-      const status = await statusOf(id);
-      return condition(status) && status;
-    },
-    { describe: () => statusOf(id).catch(String), timeoutMs: 120_000 },
-  );
 }
 
 /** Returns the job's ApplicationMaster and executors, which are the Node.js processes of its containers. */
@@ -69,7 +50,7 @@ async function pidOfMaster(id: string): Promise<number> {
 async function replaceMaster(id: string, attempt: number): Promise<number> {
   process.kill(await pidOfMaster(id), 'SIGKILL');
   const killedAt = performance.now();
-  await reached(id, ({ masterAttempt, tasks }) => masterAttempt === attempt && tasks.every(({ state }) => state === 'running'));
+  await cluster.reached(id, ({ masterAttempt, tasks }) => masterAttempt === attempt && tasks.every(({ state }) => state === 'running'));
   return killedAt;
 }
 
@@ -118,7 +99,7 @@ test("each role and the ApplicationMaster have their own variables of YARN's Doc
     reader: { YARN_CONTAINER_RUNTIME_TYPE: 'docker', YARN_CONTAINER_RUNTIME_DOCKER_IMAGE: 'registry.example.org/ml/reader:latest' },
     bare: {},
   };
-  const { tasks } = await statusOf(id);
+  const { tasks } = await cluster.jobStatus(id);
   const processes = await processesOf(id);
   expect(processes).toHaveLength(5);
   for (const { pid, containerId, isMaster } of processes) {

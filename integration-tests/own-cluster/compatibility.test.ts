@@ -3,7 +3,7 @@ import path from 'node:path';
 import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { ROOT } from '../command.ts';
-import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, until, useOwnCluster } from '../harness.ts';
+import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, useOwnCluster } from '../harness.ts';
 import { nodeOfMajor } from '../node-versions.ts';
 import { smallMnist } from '../small-mnist.ts';
 import { cellsOf, titleOf } from './compatibility-cells.ts';
@@ -54,25 +54,6 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     return id;
   }
 
-  async function status(id: string): Promise<JobStatus> {
-    const answer = await cluster.request(`${cluster.resourceManager}/proxy/${id}/tony/api/job`);
-    if (!answer.ok) {
-      throw new Error(`${answer.status} ${await answer.text()}`);
-    }
-    return (await answer.json()) as JobStatus;
-  }
-
-  /** Waits until the job has a given state. The job's page is unavailable while an ApplicationMaster starts. */
-  function reached(id: string, condition: (status: JobStatus) => boolean): Promise<JobStatus> {
-    return until(
-      async () => {
-        const now = await status(id);
-        return condition(now) && now;
-      },
-      { describe: () => status(id).catch(String), timeoutMs: 150_000 },
-    );
-  }
-
   async function kill(id: string, command: string, containerId?: string | null): Promise<void> {
     const all = await cluster.containers(id);
     const found = all.filter((each) => each.command.includes(command) && /^\S*node\b/.test(each.command));
@@ -102,16 +83,16 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
       'checkpoint: {every: 25}',
       'heartbeat: {interval: 500ms, missed: 20}',
     ]);
-    await reached(id, ({ step, checkpointStep }) => step > 0 && (!isLong || checkpointStep > 0));
+    await cluster.reached(id, ({ step, checkpointStep }) => step > 0 && (!isLong || checkpointStep > 0));
     const page = await cluster.request((await cluster.application(id)).trackingUrl);
     expect(page.status).toBe(200);
     expect(await page.text()).toContain('<title>');
     if (isLong) {
-      const { tasks } = await status(id);
+      const { tasks } = await cluster.jobStatus(id);
       await kill(id, 'train.ts', tasks.find(({ role, index }) => role === 'worker' && index === 1)?.containerId);
-      await reached(id, ({ generations, step, checkpointStep }) => generations === 2 && step > checkpointStep);
+      await cluster.reached(id, ({ generations, step, checkpointStep }) => generations === 2 && step > checkpointStep);
       await kill(id, 'application-master.mjs');
-      await reached(id, ({ masterAttempt, state }) => masterAttempt === 2 && state === 'RUNNING');
+      await cluster.reached(id, ({ masterAttempt, state }) => masterAttempt === 2 && state === 'RUNNING');
     }
     expect(await cluster.ended(id, 200_000)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
     await noneLeft(cluster, id, 30_000);
@@ -125,7 +106,7 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
 
   test.runIf(profile === 'acls')('only users in the ACLs of a job can view or kill it, and a queue accepts only its users', async () => {
     const id = await submit(['name: sleeping', 'acls: {view: {users: [carol]}, modify: {users: [dave]}}', ...SLEEPING]);
-    await reached(id, allRun);
+    await cluster.reached(id, allRun);
     const as = (other: string, words: readonly string[]) => run(words, { env: cluster.environment(other) });
     const page = async (other: string) => (await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${other}`)).status;
     expect([await page('bob'), await page('dave'), await page('carol')]).toEqual([403, 403, 200]);
@@ -157,7 +138,7 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
 
   test.runIf(isLong)('kill ends a job, and submit rejects a job over its quota before any upload', async () => {
     const id = await submit(['name: sleeping', ...SLEEPING]);
-    await reached(id, allRun);
+    await cluster.reached(id, allRun);
     expect(await run(['kill', id])).toMatchObject({ exitCode: 0 });
     expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
     await noneLeft(cluster, id, 30_000);
