@@ -16,7 +16,8 @@ Hadoop daemons and runs the same test on them:
 - It trains MNIST with two workers and an evaluator, and kills a worker and the ApplicationMaster during training.
 - It checks the job's page, logs, \`tony-ts kill\` and quotas.
 
-Each result shows the version of Node.js on which tony-ts ran.
+Each result shows the version of Node.js on which tony-ts ran. Versions that are tested in the same run share a cluster:
+the later ones find the runtime that the first one uploaded.
 
 | profile | cluster |
 | --- | --- |

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * `npm run matrix [-- --hadoop 3.3.6,3.5.0] [--profile plain,ha] [--node 20,22]`: runs the long form of the compatibility tests on every
- * combination, and records the results in docs/compatibility.md and README.md. Combinations that a run does not include keep their earlier
- * result.
+ * combination, and records the results in docs/compatibility.md and README.md. The versions of Node.js share one cluster of each Hadoop
+ * version and profile. Combinations that a run does not include keep their earlier result.
  */
 import { spawn } from 'node:child_process';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -23,11 +23,8 @@ const { values } = parseArgs({
     node: { type: 'string', default: NODE_MAJORS.join(',') },
   },
 });
-const cells = values.hadoop
-  .split(',')
-  .flatMap((hadoop) =>
-    values.profile.split(',').flatMap((profile) => values.node.split(',').map((node) => ({ hadoop, profile, node: Number(node) }))),
-  );
+const nodes = values.node.split(',').map(Number);
+const clusters = values.hadoop.split(',').flatMap((hadoop) => values.profile.split(',').map((profile) => ({ hadoop, profile, nodes })));
 for (const [name, given, known] of /** @type {const} */ ([
   ['version of Hadoop', values.hadoop, HADOOP_VERSIONS],
   ['profile', values.profile, PROFILE_NAMES],
@@ -45,42 +42,56 @@ const { buildAll } = await import('./build.mjs');
 await buildAll({ types: false });
 await mkdir(path.dirname(REPORT), { recursive: true });
 let failed = 0;
-for (const cell of cells) {
-  const passed = await runTests(cell);
-  failed += passed ? 0 : 1;
-  await record(cell, passed);
+for (const cluster of clusters) {
+  for (const [node, passed] of await runTests(cluster)) {
+    failed += passed ? 0 : 1;
+    await record(cluster, node, passed);
+  }
 }
-console.log(`${cells.length - failed} of ${cells.length} combinations passed; see ${path.relative(ROOT, PAGE)}`);
+const count = clusters.length * nodes.length;
+console.log(`${count - failed} of ${count} combinations passed; see ${path.relative(ROOT, PAGE)}`);
 process.exitCode = failed === 0 ? 0 : 1;
 
 /**
- * Returns true if all tests of the combination passed. Each combination runs in its own process, so that an interrupted run loses only one.
- * @param {typeof cells[number]} cell
+ * Returns for each version of Node.js whether all its tests passed. Each cluster runs in its own process, so that an interrupted run loses
+ * only the results of one.
+ * @param {typeof clusters[number]} cluster
+ * @returns {Promise<Map<number, boolean>>}
  */
-async function runTests(cell) {
+async function runTests(cluster) {
   await rm(REPORT, { force: true });
   const vitest = path.join(ROOT, 'node_modules', '.bin', 'vitest');
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${REPORT}`];
   const child = spawn(vitest, ['run', '--project', 'own-cluster', ...reporters, 'integration-tests/own-cluster/compatibility.test.ts'], {
     cwd: ROOT,
-    env: { ...process.env, TONY_MATRIX: JSON.stringify([cell]), TONY_PACKAGE_BUILT: '1' },
+    env: { ...process.env, TONY_MATRIX: JSON.stringify([cluster]), TONY_PACKAGE_BUILT: '1' },
     stdio: 'inherit',
   });
   await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
-  const report = await readFile(REPORT, 'utf8').catch(() => null);
-  if (report === null) {
-    throw new Error('the tests ended without a report; nothing is recorded for this combination');
-  }
-  /** @type {{ success: boolean, numPassedTests: number }} */
-  const { success, numPassedTests } = JSON.parse(report);
-  return success && numPassedTests > 0;
+  const report = await readFile(REPORT, 'utf8').catch(() => '{"testResults":[]}');
+  /** @type {{ testResults: { assertionResults: { ancestorTitles: string[], status: string }[] }[] }} */
+  const { testResults } = JSON.parse(report);
+  const tests = testResults.flatMap(({ assertionResults }) => assertionResults);
+  return new Map(
+    cluster.nodes.map((node) => {
+      const own = tests.filter(({ ancestorTitles }) => ancestorTitles.includes(`Node ${node}`));
+      const statuses = new Set(own.map(({ status }) => status));
+      if (!statuses.has('passed') && !statuses.has('failed')) {
+        throw new Error(
+          `no test of Hadoop ${cluster.hadoop}, ${cluster.profile} ran on Node ${node}; nothing is recorded for this cluster`,
+        );
+      }
+      return [node, !statuses.has('failed')];
+    }),
+  );
 }
 
 /**
- * @param {typeof cells[number]} cell
+ * @param {typeof clusters[number]} cluster
+ * @param {number} node
  * @param {boolean} passed
  */
-async function record({ hadoop, profile, node }, passed) {
+async function record({ hadoop, profile }, node, passed) {
   /** @type {import('./matrix-table.mjs').Results} */
   const results = JSON.parse(await readFile(RESULTS, 'utf8').catch(() => '{}'));
   results[`${hadoop} ${profile} ${node}`] = { passed, date: new Date().toISOString().slice(0, 10) };

@@ -1,26 +1,20 @@
 import * as z from 'zod';
 
-const cell = z.object({
-  hadoop: z.string(),
-  profile: z.string(),
-  /** Major version of the Node.js that runs the command, or null for the Node.js that runs the tests. */
-  node: z.union([z.literal(20), z.literal(22), z.literal(24)]).nullable(),
-});
+/** Major version of the Node.js that runs the command, or null for the Node.js that runs the tests. */
+const node = z.union([z.literal(20), z.literal(22), z.literal(24)]).nullable();
+const cluster = z.object({ hadoop: z.string(), profile: z.string(), nodes: z.array(node).min(1) });
 
-export type Cell = z.infer<typeof cell>;
-
-export function titleOf({ hadoop, profile, node }: Cell): string {
-  return `Hadoop ${hadoop}, ${profile}${node === null ? '' : `, Node ${node}`}`;
-}
+/** A cluster, and the versions of Node.js whose tests run on it one after another. */
+export type Cluster = z.infer<typeof cluster>;
 
 /** `npm test` covers an older version and the newest one. */
-const SHORT: readonly Cell[] = [
-  { hadoop: '3.3.6', profile: 'acls', node: null },
-  { hadoop: '3.5.0', profile: 'privacy', node: null },
+const SHORT: readonly Cluster[] = [
+  { hadoop: '3.3.6', profile: 'acls', nodes: [null] },
+  { hadoop: '3.5.0', profile: 'privacy', nodes: [null] },
 ];
 
-/** `npm run matrix` selects the cells and the long form of the tests. */
-export function cellsOf(environment: NodeJS.ProcessEnv): { readonly cells: readonly Cell[]; readonly isLong: boolean } {
+/** `npm run matrix` selects the clusters and the long form of the tests. */
+export function clustersOf(environment: NodeJS.ProcessEnv): { readonly clusters: readonly Cluster[]; readonly isLong: boolean } {
   const { TONY_MATRIX: text } = environment;
-  return !text ? { cells: SHORT, isLong: false } : { cells: z.array(cell).parse(JSON.parse(text)), isLong: true };
+  return !text ? { clusters: SHORT, isLong: false } : { clusters: z.array(cluster).parse(JSON.parse(text)), isLong: true };
 }

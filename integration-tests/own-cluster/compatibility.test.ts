@@ -1,12 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
+import { beforeAll, describe, expect, onTestFailed, onTestFinished, test, vi } from 'vitest';
+import type { NodeMajor } from '../../client/runtime/pins.ts';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { ROOT } from '../command.ts';
 import { jsonLines, noneLeft, type TestCluster, temporaryFolder, USER, useOwnCluster } from '../harness.ts';
 import { nodeOfMajor } from '../node-versions.ts';
 import { smallMnist } from '../small-mnist.ts';
-import { cellsOf, titleOf } from './compatibility-cells.ts';
+import { clustersOf } from './compatibility-cells.ts';
 
 /**
  * Runs jobs on several Hadoop versions and cluster profiles. The tests have a short form (the default) and a long form (with TONY_MATRIX).
@@ -16,7 +17,7 @@ import { cellsOf, titleOf } from './compatibility-cells.ts';
 vi.setConfig({ testTimeout: 400_000, hookTimeout: 400_000 });
 const allRun = ({ tasks }: JobStatus): boolean => tasks.every(({ state }) => state === 'running');
 
-const { cells, isLong } = cellsOf(process.env);
+const { clusters, isLong } = clustersOf(process.env);
 
 /** A job that runs until it is killed. */
 const SLEEPING = [
@@ -26,10 +27,14 @@ const SLEEPING = [
   'roles: {worker: {instances: 2, resources: {memory: 256m}}}',
 ];
 
-const titled = cells.map((cell) => [titleOf(cell), cell] as const);
-
-describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
+describe.each(clusters)('Hadoop $hadoop, $profile', ({ hadoop, profile, nodes }) => {
   const cluster = useOwnCluster(profile, {}, hadoop);
+  for (const node of nodes) {
+    describe(`Node ${node ?? process.versions.node}`, () => testsOf(cluster, hadoop, profile, node));
+  }
+});
+
+function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: NodeMajor | null): void {
   let node: string = process.execPath;
   beforeAll(async () => {
     node = major === null ? process.execPath : await nodeOfMajor(major);
@@ -143,6 +148,7 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
     await noneLeft(cluster, id, 30_000);
 
+    onTestFinished(() => cluster.hdfsRemove('/apps/tony-ts'));
     await cluster.hdfsMakeFolder('/apps/tony-ts', '755');
     await cluster.hdfsWrite('/apps/tony-ts/site.yaml', Buffer.from('quotas:\n  roles: {worker: {instances: 1}}\n'));
     const file = await jobFile(['name: greedy', ...SLEEPING]);
@@ -155,4 +161,4 @@ describe.each(titled)('%s', (_, { hadoop, profile, node: major }) => {
     });
     expect(await cluster.hdfsTree(`/user/${user()}/.tony-ts`)).toEqual(before);
   });
-});
+}
