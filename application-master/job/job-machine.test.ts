@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { frozen, role, workers } from '../../conf/job.fixture.ts';
+import { jobMessage } from '../../conf/status/job-message.ts';
 import { assignmentOf } from './job-machine.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 import type { Action } from './state/events.ts';
@@ -314,12 +315,15 @@ describe('containers that the cluster gives up', () => {
     expect(scene.status()).toMatchObject({
       state: 'RUNNING',
       message: 'evaluator:0 waits until its previous program on h3:1 has ended; the previous executor has been ordered to stop.',
+      predecessorsEndInMs: null,
     });
     scene.say({ type: 'stream-lost', containerId: first });
     scene.wait(60_000);
-    expect(scene.status().message).toBe(
-      'evaluator:0 waits until its previous program on h3:1 has ended, for at most 100 s; the previous executor is not reachable.',
-    );
+    expect(scene.status()).toMatchObject({
+      message: 'evaluator:0 waits until its previous program on h3:1 has ended; the previous executor is not reachable.',
+      predecessorsEndInMs: 100_000,
+    });
+    expect(jobMessage(scene.status())).toMatch(/ not reachable\. The unreachable executors end their programs within 1 min 40 s\.$/);
   });
 
   it('a container that the cluster gives up blocks its replacement while it sends heartbeats, and receives the stop order again', () => {
@@ -741,8 +745,8 @@ describe('incomplete gangs', () => {
     scene.hello(scene.allocate('worker'));
     scene.allocate('worker', 'h2:1');
     scene.wait(59_000);
-    expect(scene.status().state).toBe('WAITING');
-    expect(scene.status().message).toMatch(/^Waiting for 59 s\. worker:2 got no container \(.*\)\. worker:1 is starting\.$/);
+    expect(scene.status()).toMatchObject({ state: 'WAITING', waitingMs: 59_000 });
+    expect(jobMessage(scene.status())).toMatch(/^Waiting for 59 s\. worker:2 got no container \(.*\)\. worker:1 is starting\.$/);
     scene.wait(1_500);
     expect(scene.history.find((line) => line.startsWith('gang-timeout'))).toBe(
       'gang-timeout worker:1 did not report from h2:1 after the container started (see: tony-ts logs application_1_0001 worker:1). ' +

@@ -2,7 +2,7 @@ import { TENSORBOARD_ROLE } from '../../conf/job.ts';
 import { conditionsOf } from '../../conf/role-conditions.ts';
 import type { ElasticStatus, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status/status.ts';
 import { predecessorsOf } from './ending.ts';
-import { describeNewestFailure, describePredecessors, describeWait } from './pending-reasons.ts';
+import { describeNewestFailure, describePredecessors, describeWait, predecessorsEndAt } from './pending-reasons.ts';
 import { describeHeldRoles } from './role-order.ts';
 import { progressOf } from './state/job-progress.ts';
 import { isOver, type JobState, nameOf, type Task } from './state/job-state.ts';
@@ -14,17 +14,14 @@ const REPORTED_WAIT_MS = 5_000;
 
 export function statusOf(state: JobState, now: number): JobStatus {
   const { frozen, decision } = state;
-  const [phase, message] =
-    decision === null
-      ? phaseOf({ ...state, now: Math.max(now, state.now) })
-      : ([decision.result.state, decision.result.diagnostics] as const);
   return {
     applicationId: frozen.applicationId,
     name: frozen.job.name,
     user: frozen.user,
     queue: frozen.job.queue,
-    state: phase,
-    message,
+    ...(decision === null
+      ? phaseOf({ ...state, now: Math.max(now, state.now) })
+      : phase(decision.result.state, decision.result.diagnostics)),
     masterAttempt: state.attempt,
     generations: state.gang === null ? Math.max(0, ...state.tasks.map((task) => task.generation)) : state.generation,
     startedAt: state.startedAt,
@@ -45,9 +42,15 @@ export function statusOf(state: JobState, now: number): JobStatus {
   };
 }
 
-function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
+type Phase = Pick<JobStatus, 'state' | 'message' | 'waitingMs' | 'predecessorsEndInMs'>;
+
+function phase(state: Phase['state'], message: string, durations: Partial<Phase> = {}): Phase {
+  return { state, message, waitingMs: null, predecessorsEndInMs: null, ...durations };
+}
+
+function phaseOf(state: JobState): Phase {
   if (state.admission.held !== null) {
-    return [state.admission.held === '' ? 'STARTING' : 'WAITING', state.admission.held];
+    return phase(state.admission.held === '' ? 'STARTING' : 'WAITING', state.admission.held);
   }
   const awaited = awaitedTasks(state).filter((task) => task.role.tracking !== 'sidecar');
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
@@ -61,12 +64,14 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
   );
   const unfenced = blocked.filter((task) => !inGang(task) || isIndependentlyReplaceable(state.frozen.job, task.role));
   const message = [
-    ...(long ? [describeWait(state, waited, since)] : []),
+    ...(long ? [describeWait(state, waited)] : []),
     ...describePredecessors(state, unfenced),
     ...describeHeldRoles(state),
   ].join(' ');
+  const endAt = predecessorsEndAt(state, unfenced);
+  const durations = { waitingMs: long ? state.now - since : null, predecessorsEndInMs: endAt === null ? null : endAt - state.now };
   if (ranWell) {
-    return ['RUNNING', message];
+    return phase('RUNNING', message, durations);
   }
   // Without a gang, tasks start individually, so a task that starts for the first time is not being recovered.
   const before =
@@ -75,9 +80,10 @@ function phaseOf(state: JobState): readonly [JobStatus['state'], string] {
       : state.generation > 0;
   const failed = awaited.find((task) => task.failures.newest !== null && task.generation === state.generation && !isOver(task));
   if (before) {
-    return ['RECOVERING', message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${describeNewestFailure(failed)}`];
+    const reason = message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${describeNewestFailure(failed)}`;
+    return phase('RECOVERING', reason, durations);
   }
-  return [long ? 'WAITING' : 'STARTING', message];
+  return phase(long ? 'WAITING' : 'STARTING', message, durations);
 }
 
 /**

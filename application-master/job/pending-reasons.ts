@@ -2,7 +2,7 @@ import type { Role } from '../../conf/job.ts';
 import { describeFailure } from '../../conf/status/event-text.ts';
 import { counted } from '../../conf/values/quantities.ts';
 import { predecessorsOf } from './ending.ts';
-import { describeMb, oneLine, seconds } from './state/diagnostics.ts';
+import { describeMb, oneLine } from './state/diagnostics.ts';
 import { type JobState, nameOf, type Task } from './state/job-state.ts';
 
 export const GPU = 'yarn.io/gpu';
@@ -118,13 +118,11 @@ function list(tasks: readonly Task[]): string {
   return names.length <= 10 ? names.join(', ') : `${names.slice(0, 10).join(', ')} and others (${tasks.length} in total)`;
 }
 
-/**
- * Describes how long the job has been waiting, and for which tasks. A task whose executor has not connected yet is described as starting.
- */
-export function describeWait(state: JobState, missing: readonly Task[], since: number): string {
+/** Describes for which tasks the job is waiting. A task whose executor has not connected yet is described as starting. */
+export function describeWait(state: JobState, missing: readonly Task[]): string {
   const starting = missing.filter((task) => task.container !== null && task.executor === null);
   const others = missing.filter((task) => !starting.includes(task));
-  const sentences = [`Waiting for ${seconds(state.now - since)}.`];
+  const sentences: string[] = [];
   if (others.length > 0) {
     sentences.push(describeMissing(state, others));
   }
@@ -141,21 +139,27 @@ export function describeNewestFailure({ failures: { newest }, role }: Task): str
 
 /** Explains that tasks that are ready must wait until their previous programs have exited. Returns one sentence per node. */
 export function describePredecessors(state: JobState, tasks: readonly Task[]): string[] {
-  const waits = new Map<string, { readonly tasks: Set<Task>; until: number; attached: boolean }>();
+  const waits = new Map<string, { readonly tasks: Set<Task>; attached: boolean }>();
   for (const task of tasks) {
-    for (const { node, until, attached } of predecessorsOf(state, task)) {
-      const wait = waits.get(node) ?? { tasks: new Set(), until: 0, attached: true };
+    for (const { node, attached } of predecessorsOf(state, task)) {
+      const wait = waits.get(node) ?? { tasks: new Set(), attached: true };
       wait.tasks.add(task);
-      waits.set(node, { ...wait, until: Math.max(wait.until, until), attached: wait.attached && attached });
+      waits.set(node, { ...wait, attached: wait.attached && attached });
     }
   }
-  return [...waits].map(([node, { tasks, until, attached }]) => {
+  return [...waits].map(([node, { tasks, attached }]) => {
     const one = tasks.size === 1;
     const where = node === '' ? '' : ` on ${node}`;
     const programs = `${one ? 'its' : 'their'} previous program${one ? '' : 's'}${where}`;
     const subject = `${list([...tasks])} ${one ? 'waits' : 'wait'} until ${programs} ${one ? 'has' : 'have'} ended`;
     return attached
       ? `${subject}; the previous ${one ? 'executor has' : 'executors have'} been ordered to stop.`
-      : `${subject}, for at most ${seconds(until - state.now)}; the previous ${one ? 'executor is' : 'executors are'} not reachable.`;
+      : `${subject}; the previous ${one ? 'executor is' : 'executors are'} not reachable.`;
   });
+}
+
+/** Returns the time at which the last unreachable predecessor of the tasks has ended, or null if all predecessors are reachable. */
+export function predecessorsEndAt(state: JobState, tasks: readonly Task[]): number | null {
+  const ends = tasks.flatMap((task) => predecessorsOf(state, task).flatMap(({ attached, until }) => (attached ? [] : until)));
+  return ends.length === 0 ? null : Math.max(...ends);
 }

@@ -19,6 +19,9 @@ const status = z.object({
   applicationId: z.string(),
   state: z.string(),
   message: z.string(),
+  // Older ApplicationMasters do not report these two durations.
+  waitingMs: z.number().nullable().catch(null),
+  predecessorsEndInMs: z.number().nullable().catch(null),
   generations: z.number(),
   metrics: z.record(z.string(), z.unknown()),
   notices: z.array(z.unknown()),
@@ -44,5 +47,6 @@ export function checkedStatus(value: unknown, applicationId: string): JobStatus 
   if (found?.applicationId !== applicationId) {
     return null;
   }
-  return { ...(value as JobStatus), orphanedContainers: found.orphanedContainers };
+  const { waitingMs, predecessorsEndInMs, orphanedContainers } = found;
+  return { ...(value as JobStatus), waitingMs, predecessorsEndInMs, orphanedContainers };
 }

@@ -1,4 +1,5 @@
 import { APPLICATION_TYPE } from '../../conf/job.ts';
+import { jobMessage } from '../../conf/status/job-message.ts';
 import { isEndState, type JobStatus } from '../../conf/status/status.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
@@ -195,9 +196,10 @@ export function summaryOf(
   return { ...application, phase, waiting, job, masterSilentMs };
 }
 
-export function progressOf({ state, message, step, metrics, checkpointStep, generations, tasks }: JobStatus): JobProgress {
+export function progressOf(status: JobStatus): JobProgress {
+  const { state, step, metrics, checkpointStep, generations, tasks } = status;
   const tasksRunning = tasks.filter((task) => task.state === 'running').length;
-  return { state, message, step, metrics, checkpointStep, generations, tasksRunning, tasks: tasks.length };
+  return { state, message: jobMessage(status), step, metrics, checkpointStep, generations, tasksRunning, tasks: tasks.length };
 }
 
 export function matchesListing(

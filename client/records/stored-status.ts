@@ -129,6 +129,8 @@ const outline = {
   queue: name,
   state: z.enum(END_STATES),
   message: text,
+  waitingMs: z.null().catch(null),
+  predecessorsEndInMs: z.null().catch(null),
   masterAttempt: number,
   generations: number,
   startedAt: number,
@@ -260,6 +262,8 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
     state: result === null ? (course.isStarted ? 'RUNNING' : 'STARTING') : result.state,
     message:
       result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer. This is the last state that the job recorded.' : ''),
+    waitingMs: null,
+    predecessorsEndInMs: null,
     masterAttempt: course.masterAttempt,
     generations: course.generations,
     startedAt: head?.submittedAt ?? report?.startedAt ?? course.firstAt,

@@ -48,6 +48,8 @@ export function jobStatus(change: Partial<JobStatus> = {}): JobStatus {
     queue: 'default',
     state: 'RUNNING',
     message: '',
+    waitingMs: null,
+    predecessorsEndInMs: null,
     masterAttempt: 1,
     generations: 1,
     startedAt: 0,

@@ -8,7 +8,15 @@ export interface JobStatus {
   readonly user: string;
   readonly queue: string;
   readonly state: 'STARTING' | 'WAITING' | 'RUNNING' | 'RECOVERING' | JobResult['state'];
+  /** Why the job is waiting, or how it ended; may be empty. `jobMessage` adds the durations of the two fields below. */
   readonly message: string;
+  /** How long the job has been waiting for the containers that `message` names, in ms. null if it is not waiting for containers. */
+  readonly waitingMs: number | null;
+  /**
+   * Maximum time in ms until the programs for whose end tasks wait have ended. null unless `message` says that an executor of such a
+   * program is not reachable.
+   */
+  readonly predecessorsEndInMs: number | null;
   readonly masterAttempt: number;
   readonly generations: number;
   readonly startedAt: number;

@@ -158,7 +158,8 @@ export function waitingScene(now = Date.now()): Scene {
       ...job(tasks, startedAt),
       state: 'WAITING',
       message:
-        'Waiting for 172 s. worker:1-3 got no container (each requests 16 GiB of memory, 4 vcores, 1 yarn.io/gpu; queue research has too little room left: 0 yarn.io/gpu).',
+        'worker:1-3 got no container (each requests 16 GiB of memory, 4 vcores, 1 yarn.io/gpu; queue research has too little room left: 0 yarn.io/gpu).',
+      waitingMs: 172_000,
       generations: 0,
       tensorboard: { state: 'waiting', message: 'TensorBoard is asked for when the job runs.' },
     },
@@ -262,8 +263,8 @@ export function largeScene(now = Date.now()): Scene {
       applicationId: 'application_1795247621148_0044',
       name: 'resnet50-imagenet-192-workers',
       state: 'RECOVERING',
-      message:
-        'Waiting for 12 s. worker:188 got no container (each requests 16 GiB of memory; queue research is full). worker:187 is starting.',
+      message: 'worker:188 got no container (each requests 16 GiB of memory; queue research is full). worker:187 is starting.',
+      waitingMs: 12_000,
       generations: 4,
       masterAttempt: 2,
       step: 120_000,

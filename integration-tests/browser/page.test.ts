@@ -148,7 +148,9 @@ describe('the job’s page', () => {
 
   test('shows why the job waits', async (context) => {
     const { page } = await shown(context, waitingScene());
-    expect(await page.locator('.alert').innerText()).toContain('queue research has too little room left: 0 yarn.io/gpu');
+    const reason = await page.locator('.alert').innerText();
+    expect(reason).toContain('Waiting for 2 min 52 s. worker:1-3 got no container (');
+    expect(reason).toContain('queue research has too little room left: 0 yarn.io/gpu');
   });
 
   test('shows for which role a role waits', async (context) => {

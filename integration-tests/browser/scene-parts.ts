@@ -11,6 +11,8 @@ export function job(tasks: readonly TaskStatus[], startedAt: number): JobStatus 
     queue: 'research',
     state: 'RUNNING',
     message: '',
+    waitingMs: null,
+    predecessorsEndInMs: null,
     masterAttempt: 1,
     generations: 1,
     startedAt,

@@ -1,5 +1,6 @@
 import type { FrozenJob, Role } from '../../../conf/job.ts';
 import { parseFrozenJob } from '../../../conf/resolve/frozen-job.ts';
+import { jobMessage } from '../../../conf/status/job-message.ts';
 import type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../../conf/status/status.ts';
 import type { FirstFailure } from '../../../conf/status/task-failure.ts';
 import { CheckpointStore } from '../../../training/checkpoint/checkpoint-store.ts';
@@ -84,7 +85,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
     user: yarn?.user || status?.user || frozen?.user || '',
     queue: yarn?.queue.replace(/^root\./, '') || status?.queue || frozen?.job.queue || '',
     state: observation.result?.state ?? status?.state ?? observation.phase,
-    message: observation.result?.diagnostics ?? (observation.waiting || (status?.message ?? '')),
+    message: observation.result?.diagnostics ?? (observation.waiting || (status === null ? '' : jobMessage(status))),
     result: observation.result,
     startedAt: status?.startedAt || yarn?.startedAt || null,
     finishedAt: status?.finishedAt ?? yarn?.finishedAt ?? null,

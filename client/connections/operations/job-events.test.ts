@@ -22,10 +22,19 @@ describe('changes() yields', () => {
   });
 
   test('nothing when only the duration in a waiting message grows', () => {
-    const waits = (message: string): JobStatus => ({ ...STATUS, state: 'WAITING', message });
-    const before = waits('1 of 2 workers are missing for 59 s: the queue has room for 1024 MiB.');
-    expect(changes(before, waits('1 of 2 workers are missing for 1 min 5 s: the queue has room for 1024 MiB.'))).toEqual([]);
-    expect(types(before, waits('1 of 2 workers are missing for 60 s: the queue has room for 512 MiB.'))).toEqual(['state']);
+    const waits = (waitingMs: number, room: string): JobStatus => {
+      return { ...STATUS, state: 'WAITING', message: `worker:1 got no container (queue default has ${room} left).`, waitingMs };
+    };
+    const before = waits(59_000, '1024 MiB');
+    expect(changes(before, waits(65_000, '1024 MiB'))).toEqual([]);
+    expect(changes(before, waits(65_000, '512 MiB'))).toEqual([
+      {
+        type: 'state',
+        state: 'WAITING',
+        message: 'Waiting for 1 min 5 s. worker:1 got no container (queue default has 512 MiB left).',
+        generation: 1,
+      },
+    ]);
   });
 
   test('each notice once, even when a new notice replaces an older one', () => {

@@ -1,3 +1,4 @@
+import { jobMessage } from '../../../conf/status/job-message.ts';
 import type { JobStatus, TaskStatus } from '../../../conf/status/status.ts';
 import type { ProgramEnd, TaskFailure } from '../../../conf/status/task-failure.ts';
 
@@ -24,8 +25,8 @@ export type JobEvent =
  */
 export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] {
   const events: JobEvent[] = [];
-  if (before?.state !== after.state || timeless(before.message) !== timeless(after.message)) {
-    events.push({ type: 'state', state: after.state, message: after.message, generation: after.generations });
+  if (before?.state !== after.state || before.message !== after.message) {
+    events.push({ type: 'state', state: after.state, message: jobMessage(after), generation: after.generations });
   }
   const known = new Map(before?.tasks.map((task) => [`${task.role}:${task.index}`, task]));
   for (const task of after.tasks) {
@@ -47,11 +48,6 @@ export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] 
     events.push({ type: 'metrics', step: after.step, metrics: after.metrics });
   }
   return events;
-}
-
-/** Removes durations from a message, so that `waiting for 12 s` and `waiting for 13 s` compare as equal. */
-function timeless(message: string): string {
-  return message.replace(/(?:\b\d+(?:\.\d+)? (?:ms|s|min|h)\b ?)+/g, '');
 }
 
 /**

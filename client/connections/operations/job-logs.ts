@@ -1,3 +1,4 @@
+import { jobMessage } from '../../../conf/status/job-message.ts';
 import { pause } from '../../../platform/async/backoff.ts';
 import { untilAborted } from '../../../platform/async/until-aborted.ts';
 import { checkOptions, type OptionNames } from '../../../platform/check-options.ts';
@@ -180,7 +181,7 @@ class Waiting {
       return;
     }
     const state = status?.state ?? phase;
-    const reason = status === null ? waiting : status.message;
+    const reason = status === null ? waiting : jobMessage(status);
     const notice =
       status === null
         ? `${applicationId} has not started yet: ${phase}${reason === '' ? '' : `: ${reason}`}`

@@ -1,3 +1,4 @@
+import { jobMessage } from '../../../conf/status/job-message.ts';
 import { orphanTexts } from '../../../conf/status/orphaned-containers.ts';
 import {
   type ElasticStatus,
@@ -69,7 +70,7 @@ export function jobLines(status: JobStatus, terminal: Terminal, now: number, wid
   ].filter((fact) => fact !== '');
   const text = clip(`${oneLine(status.name)}  ${status.state}  ${facts.join('  ')}`, width);
   const orphans = orphanTexts(status, now).flatMap((sentence) => wrap(oneLine(sentence), width - 2, ORPHAN_LINES.each));
-  const below = [...wrap(oneLine(status.message), width - 2, MESSAGE_LINES), ...orphans.slice(0, ORPHAN_LINES.all)];
+  const below = [...wrap(oneLine(jobMessage(status)), width - 2, MESSAGE_LINES), ...orphans.slice(0, ORPHAN_LINES.all)];
   return [
     text.replace(status.state, terminal.paint(jobStyle(status.state), status.state)),
     ...below.map((line) => terminal.paint('yellow', `  ${line}`)),

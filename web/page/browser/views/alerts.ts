@@ -1,4 +1,5 @@
 import { describeFailure } from '../../../../conf/status/event-text.ts';
+import { jobMessage } from '../../../../conf/status/job-message.ts';
 import { awaitedRoles, type JobStatus } from '../../../../conf/status/status.ts';
 import type { FirstFailure } from '../../../../conf/status/task-failure.ts';
 import { formatAgo, formatElapsed } from '../parts/format.ts';
@@ -74,7 +75,7 @@ function messageCard(status: JobStatus): Content {
   const tone = status.state === 'FAILED' ? 'bad' : status.state === 'SUCCEEDED' || status.state === 'KILLED' ? 'calm' : 'warn';
   return html`<section class=${`alert ${tone}`} aria-labelledby="message-title">
     <h2 id="message-title">${messageTitle(status)}</h2>
-    <p class="pre-line">${plainText(status.message)}</p>
+    <p class="pre-line">${plainText(jobMessage(status))}</p>
   </section>`;
 }
 
