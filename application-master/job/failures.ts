@@ -254,13 +254,13 @@ function wasStarted(task: Task): boolean {
 /**
  * Returns the reason why the task is not restarted, or null if it is restarted. The text completes a sentence that begins with the task's
  * name.
- * - `task`: the task has no restarts left. Other tasks may continue without it.
- * - `job`: the gang has no restarts left.
+ * - `restarts`: the task may not be restarted. Other tasks may continue without it.
+ * - `gang-restarts`: the gang has no restarts left.
  */
 export function whyNotRestarted(
   transition: Transition,
   { task, cause, facts: { cost }, fruitless }: Failure,
-): { readonly kind: 'task' | 'job'; readonly text: string } | null {
+): { readonly why: 'restarts' | 'gang-restarts'; readonly text: string } | null {
   if (isTensorBoardRole(jobOf(transition.state), task.role)) {
     return null;
   }
@@ -268,8 +268,8 @@ export function whyNotRestarted(
   const { policy, maxRestarts } = task.role.restart;
   // If a bug makes one task after another fail, the job must fail before an elastic role has lost all of its tasks.
   const inVain = isElastic(task.role) ? Math.max(maxRestarts, LIMITS.rounds) : maxRestarts;
-  const own = (text: string) => ({ kind: 'task', text }) as const;
-  const together = { kind: 'job', text: `failed after ${counted(inVain, 'restart')} without a new checkpoint` } as const;
+  const own = (text: string) => ({ why: 'restarts', text }) as const;
+  const together = { why: 'gang-restarts', text: `failed after ${counted(inVain, 'restart')} without a new checkpoint` } as const;
   if (fruitless > inVain && isElastic(task.role)) {
     return together;
   }

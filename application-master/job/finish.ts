@@ -1,17 +1,17 @@
 import type { JobResult } from '../../conf/status/status.ts';
 import { ask } from './container-requests.ts';
 import { detach } from './ending.ts';
-import { hasEnded, isOver, LIMITS } from './state/job-state.ts';
+import { type DecisiveTask, hasEnded, isOver, LIMITS } from './state/job-state.ts';
 import { isElastic, isMember } from './state/membership.ts';
 import { isChief } from './state/ranks.ts';
 import { isTensorBoardRole } from './state/tensorboard-task.ts';
 import type { Transition } from './state/transition.ts';
 
-export function decide(transition: Transition, result: JobResult): void {
+export function decide(transition: Transition, result: JobResult, task: DecisiveTask | null = null): void {
   if (transition.state.decision !== null) {
     return;
   }
-  transition.patch({ decision: { result, at: transition.now, revision: transition.nextRevision, stoppedAt: null, finished: false } });
+  transition.patch({ decision: { result, task, at: transition.now, revision: transition.nextRevision, stoppedAt: null, finished: false } });
   transition.dirty = true;
   for (const task of transition.state.tasks) {
     if (!isOver(task)) {

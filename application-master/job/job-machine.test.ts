@@ -197,7 +197,11 @@ describe('silent executors', () => {
     expect(scene.ordered('stop-container')).toEqual(['c2']);
     expect(scene.ordered('prepare')).toEqual(['c1']);
     expect(scene.wanted('worker')).toBe(1);
-    expect(scene.status()).toMatchObject({ state: 'RECOVERING', message: 'worker:1: its executor on h2:1 sent no heartbeat for 10 s' });
+    expect(scene.status()).toMatchObject({
+      state: 'RECOVERING',
+      message: 'worker:1: its executor on h2:1 sent no heartbeat for 10 s',
+      failedTask: { role: 'worker', index: 1 },
+    });
     scene.serve();
     expect(
       scene
@@ -454,7 +458,7 @@ describe('failing programs', () => {
       scene.wait(1_000);
       scene.serve();
     }
-    expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3 });
+    expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3, failedTask: { role: 'worker', index: 1 } });
     expect(scene.task('worker:1')).toMatchObject({ state: 'failed', failures: 3, exit: { code: 3, signal: null } });
     scene.wait(6_000);
     expect(scene.result?.diagnostics).toBe(
@@ -783,7 +787,7 @@ describe('incomplete gangs', () => {
     expect(scene.status().state).toBe('WAITING');
     scene.wait(155_000);
     expect(scene.ordered('release')).toEqual([]);
-    expect(scene.status()).toMatchObject({ state: 'FAILED' });
+    expect(scene.status()).toMatchObject({ state: 'FAILED', failedTask: null });
     expect(scene.status().message).toMatch(/^worker:1 was not ready within 1 min, 3 times in a row. worker:1 got no container/);
   });
 

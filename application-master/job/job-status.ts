@@ -5,7 +5,7 @@ import { predecessorsOf } from './ending.ts';
 import { describeNewestFailure, describePredecessors, describeWait, predecessorsEndAt } from './pending-reasons.ts';
 import { describeHeldRoles } from './role-order.ts';
 import { progressOf } from './state/job-progress.ts';
-import { isOver, type JobState, nameOf, type Task } from './state/job-state.ts';
+import { type Decision, isOver, type JobState, nameOf, type Task } from './state/job-state.ts';
 import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './state/membership.ts';
 import { mergedMetrics } from './state/snapshot.ts';
 
@@ -21,7 +21,7 @@ export function statusOf(state: JobState, now: number): JobStatus {
     queue: frozen.job.queue,
     ...(decision === null
       ? phaseOf({ ...state, now: Math.max(now, state.now) })
-      : phase(decision.result.state, decision.result.diagnostics)),
+      : phase(decision.result.state, decision.result.diagnostics, { failedTask: failedTaskOf(decision) })),
     masterAttempt: state.attempt,
     generations: state.gang === null ? Math.max(0, ...state.tasks.map((task) => task.generation)) : state.generation,
     startedAt: state.startedAt,
@@ -42,10 +42,10 @@ export function statusOf(state: JobState, now: number): JobStatus {
   };
 }
 
-type Phase = Pick<JobStatus, 'state' | 'message' | 'waitingMs' | 'predecessorsEndInMs'>;
+type Phase = Pick<JobStatus, 'state' | 'message' | 'waitingMs' | 'predecessorsEndInMs' | 'failedTask'>;
 
-function phase(state: Phase['state'], message: string, durations: Partial<Phase> = {}): Phase {
-  return { state, message, waitingMs: null, predecessorsEndInMs: null, ...durations };
+function phase(state: Phase['state'], message: string, facts: Partial<Phase> = {}): Phase {
+  return { state, message, waitingMs: null, predecessorsEndInMs: null, failedTask: null, ...facts };
 }
 
 function phaseOf(state: JobState): Phase {
@@ -80,10 +80,17 @@ function phaseOf(state: JobState): Phase {
       : state.generation > 0;
   const failed = awaited.find((task) => task.failures.newest !== null && task.generation === state.generation && !isOver(task));
   if (before) {
-    const reason = message !== '' || failed === undefined ? message : `${nameOf(failed)}: ${describeNewestFailure(failed)}`;
-    return phase('RECOVERING', reason, durations);
+    return message !== '' || failed === undefined
+      ? phase('RECOVERING', message, durations)
+      : phase('RECOVERING', `${nameOf(failed)}: ${describeNewestFailure(failed)}`, {
+          failedTask: { role: failed.role.name, index: failed.index },
+        });
   }
   return phase(long ? 'WAITING' : 'STARTING', message, durations);
+}
+
+function failedTaskOf({ task }: Decision): JobStatus['failedTask'] {
+  return task === null || task.why === 'late' ? null : { role: task.role, index: task.index };
 }
 
 /**

@@ -75,11 +75,9 @@ function giveUp(transition: Transition, failure: Failure, end: NonNullable<Retur
     return;
   }
   const expendable = isExpendable(transition.state, task);
-  if (!canBeGivenUp(transition.state, task) || (end.kind === 'job' && expendable)) {
-    decide(transition, {
-      state: 'FAILED',
-      diagnostics: `${failureDiagnostics(transition.state, failure, end.text)}${describeWaitingRoles(transition.state, task)}`,
-    });
+  if (!canBeGivenUp(transition.state, task) || (end.why === 'gang-restarts' && expendable)) {
+    const diagnostics = `${failureDiagnostics(transition.state, failure, end.text)}${describeWaitingRoles(transition.state, task)}`;
+    decide(transition, { state: 'FAILED', diagnostics }, { role: task.role.name, index: task.index, why: end.why });
     return;
   }
   const why = expendable ? 'enough other tasks remain' : 'the chief decides how the job ends';

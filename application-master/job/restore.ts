@@ -44,7 +44,14 @@ export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
     decision:
       snapshot.result === null
         ? null
-        : { result: snapshot.result, at: fresh.now, revision: snapshot.revision, stoppedAt: null, finished: false },
+        : {
+            result: snapshot.result,
+            task: snapshot.decisiveTask,
+            at: fresh.now,
+            revision: snapshot.revision,
+            stoppedAt: null,
+            finished: false,
+          },
     revisions: { newest: snapshot.revision, durable: snapshot.revision },
   };
 }

@@ -31,7 +31,7 @@ export function releaseRoles(transition: Transition): void {
       release(transition, role, conditions);
     } else if (failed !== undefined && role.tracking !== 'sidecar') {
       const diagnostics = `Role ${role.name} cannot start: it waits until ${describeConditions(conditions)}, but ${nameOf(failed)} has failed: ${describeNewestFailure(failed)}.`;
-      decide(transition, { state: 'FAILED', diagnostics });
+      decide(transition, { state: 'FAILED', diagnostics }, { role: failed.role.name, index: failed.index, why: 'awaited' });
       return;
     }
   }
@@ -135,10 +135,8 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
   const names = `${roles.length === 1 ? 'role' : 'roles'} ${roles.join(' and ')}`;
   for (const task of transition.state.tasks.filter((each) => each.role === role && !isOver(each))) {
     if (late === 'fail') {
-      decide(transition, {
-        state: 'FAILED',
-        diagnostics: `${nameOf(task)} had not ended ${formatDuration(withinMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.within, or set late: stop to stop such tasks.`,
-      });
+      const diagnostics = `${nameOf(task)} had not ended ${formatDuration(withinMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.within, or set late: stop to stop such tasks.`;
+      decide(transition, { state: 'FAILED', diagnostics }, { role: role.name, index: task.index, why: 'late' });
       return;
     }
     stopNormally(transition, task, `${names} had ended`);

@@ -120,10 +120,8 @@ function endLoneRound(transition: Transition, slot: number): void {
     return;
   }
   if (rounds >= LIMITS.rounds && task.role.tracking !== 'sidecar') {
-    decide(transition, {
-      state: 'FAILED',
-      diagnostics: `${nameOf(task)} was not ready within ${formatDuration(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
-    });
+    const diagnostics = `${nameOf(task)} was not ready within ${formatDuration(timeoutMs)}, ${rounds} times in a row. ${sentence}`;
+    decide(transition, { state: 'FAILED', diagnostics }, { role: task.role.name, index: task.index, why: 'late' });
   } else if (task.container !== null) {
     failTask(transition, slot, { kind: 'unheard', ms: timeoutMs });
   } else {

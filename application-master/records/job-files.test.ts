@@ -35,6 +35,7 @@ const snapshot = (revision: number): Snapshot => ({
   earlyEnd: null,
   notices: [],
   result: null,
+  decisiveTask: null,
 });
 
 function persist(files: JobFiles, ...snapshots: Snapshot[]): Promise<(Snapshot | { superseded: number })[]> {

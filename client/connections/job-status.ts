@@ -19,9 +19,10 @@ const status = z.object({
   applicationId: z.string(),
   state: z.string(),
   message: z.string(),
-  // Older ApplicationMasters do not report these two durations.
+  // Older ApplicationMasters do not report these fields.
   waitingMs: z.number().nullable().catch(null),
   predecessorsEndInMs: z.number().nullable().catch(null),
+  failedTask: z.object({ role, index: z.int() }).nullable().catch(null),
   generations: z.number(),
   metrics: z.record(z.string(), z.unknown()),
   notices: z.array(z.unknown()),
@@ -47,6 +48,6 @@ export function checkedStatus(value: unknown, applicationId: string): JobStatus 
   if (found?.applicationId !== applicationId) {
     return null;
   }
-  const { waitingMs, predecessorsEndInMs, orphanedContainers } = found;
-  return { ...(value as JobStatus), waitingMs, predecessorsEndInMs, orphanedContainers };
+  const { waitingMs, predecessorsEndInMs, failedTask, orphanedContainers } = found;
+  return { ...(value as JobStatus), waitingMs, predecessorsEndInMs, failedTask, orphanedContainers };
 }

@@ -131,6 +131,10 @@ const outline = {
   message: text,
   waitingMs: z.null().catch(null),
   predecessorsEndInMs: z.null().catch(null),
+  failedTask: z
+    .object({ role: z.string().regex(ROLE_NAME), index: z.int().nonnegative() })
+    .nullable()
+    .catch(null),
   masterAttempt: number,
   generations: number,
   startedAt: number,
@@ -264,6 +268,7 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
       result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer. This is the last state that the job recorded.' : ''),
     waitingMs: null,
     predecessorsEndInMs: null,
+    failedTask: null,
     masterAttempt: course.masterAttempt,
     generations: course.generations,
     startedAt: head?.submittedAt ?? report?.startedAt ?? course.firstAt,

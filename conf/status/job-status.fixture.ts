@@ -50,6 +50,7 @@ export function jobStatus(change: Partial<JobStatus> = {}): JobStatus {
     message: '',
     waitingMs: null,
     predecessorsEndInMs: null,
+    failedTask: null,
     masterAttempt: 1,
     generations: 1,
     startedAt: 0,

@@ -17,6 +17,8 @@ export interface JobStatus {
    * program is not reachable.
    */
   readonly predecessorsEndInMs: number | null;
+  /** The task whose newest failure `message` describes. null if it describes none. */
+  readonly failedTask: { readonly role: string; readonly index: number } | null;
   readonly masterAttempt: number;
   readonly generations: number;
   readonly startedAt: number;

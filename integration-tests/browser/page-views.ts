@@ -222,6 +222,7 @@ export function failedScene(now = Date.now()): Scene {
       message: `worker:1 failed 4 times, but only 3 restarts are allowed: ${describeFailure(failure, 'worker')}.`,
       finishedAt,
       generations: 3,
+      failedTask: { role: 'worker', index: 1 },
       failure: { role: 'worker', index: 1, ...failure },
       tensorboard: { state: 'unavailable', message: 'No node has Python 3.9 or newer.' },
     },

@@ -13,6 +13,7 @@ export function job(tasks: readonly TaskStatus[], startedAt: number): JobStatus 
     message: '',
     waitingMs: null,
     predecessorsEndInMs: null,
+    failedTask: null,
     masterAttempt: 1,
     generations: 1,
     startedAt,

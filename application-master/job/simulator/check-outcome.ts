@@ -61,9 +61,10 @@ function checkBudgets({ world, state }: FinishedRun): void {
 }
 
 function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): void {
-  const tensorBoard = jobOf(state).roles.find((role) => isTensorBoardRole(jobOf(state), role));
-  if (tensorBoard !== undefined && diagnostics.includes(`${tensorBoard.name}:0`)) {
-    violate(world, `failed because of ${tensorBoard.name}`);
+  const decisive = state.decision?.task ?? null;
+  const task = state.tasks.find(({ role, index }) => role.name === decisive?.role && index === decisive.index);
+  if (task !== undefined && isTensorBoardRole(jobOf(state), task.role)) {
+    violate(world, `failed because of ${nameOf(task)}`);
   }
   if (diagnostics.length < 20) {
     violate(world, 'failed without a reason');
@@ -71,14 +72,10 @@ function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): v
   if (Buffer.byteLength(diagnostics) > 8_192) {
     violate(world, 'failed with a message that is too long');
   }
-  for (const task of state.tasks) {
-    // In an elastic role, a failed task may make the job fail only if too few tasks remain.
-    if (!isElastic(task.role) || isChief(task)) {
-      continue;
-    }
-    const last = diagnostics.startsWith(`${nameOf(task)} failed `) && !diagnostics.includes('without a new checkpoint');
+  // In an elastic role, a failed task may make the job fail only if too few tasks remain.
+  if (task !== undefined && decisive?.why === 'restarts' && isElastic(task.role) && !isChief(task)) {
     const left = state.tasks.filter((each) => each.role === task.role && !isGivenUp(each));
-    if (last && left.length >= task.role.instances) {
+    if (left.length >= task.role.instances) {
       violate(world, `failed because of ${nameOf(task)}, although ${left.length} tasks of its role remain`);
     }
   }

@@ -69,8 +69,25 @@ export interface TrainingReports {
   readonly earlyEnd: string | null;
 }
 
+export const DECISIVE_REASONS = ['restarts', 'gang-restarts', 'awaited', 'late'] as const;
+
+/** The task that made the job fail. */
+export interface DecisiveTask {
+  readonly role: string;
+  readonly index: number;
+  /**
+   * - `restarts`: the task failed and may not be restarted.
+   * - `gang-restarts`: the task failed, and the gang has no restarts left.
+   * - `awaited`: the task failed, and a role waits until the task has succeeded.
+   * - `late`: the task did not start or end in time.
+   */
+  readonly why: (typeof DECISIVE_REASONS)[number];
+}
+
 export interface Decision {
   readonly result: JobResult;
+  /** Null if the job did not fail because of a single task. */
+  readonly task: DecisiveTask | null;
   readonly at: number;
   /** Revision of the first snapshot that contains the result. */
   readonly revision: Revision;

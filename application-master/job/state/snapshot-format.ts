@@ -3,6 +3,7 @@ import { END_STATES, TASK_STATES } from '../../../conf/status/status.ts';
 import { firstFailureSchema, programEndSchema, taskFailureSchema } from '../../../conf/status/task-failure.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import { asGeneration, asRevision } from './counters.ts';
+import { DECISIVE_REASONS } from './job-state.ts';
 
 const count = z.int().nonnegative();
 const generation = count.transform(asGeneration);
@@ -54,6 +55,7 @@ const schema = z.object({
   earlyEnd: z.string().nullable(),
   notices: z.array(z.object({ task: z.string(), text: z.string(), about: z.string() })),
   result: z.object({ state: z.enum(END_STATES), diagnostics: z.string() }).nullable(),
+  decisiveTask: z.object({ role: z.string(), index: z.int(), why: z.enum(DECISIVE_REASONS) }).nullable(),
 });
 
 /** The state, stored as JSON, that a later ApplicationMaster attempt needs in order to continue the job. */

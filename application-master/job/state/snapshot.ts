@@ -45,6 +45,7 @@ export function snapshotOf(state: JobState): Snapshot {
     // Omit notices about delegation tokens, because each attempt creates its own notices.
     notices: state.training.notices.filter(({ task }) => task !== ''),
     result: state.decision?.result ?? null,
+    decisiveTask: state.decision?.task ?? null,
   };
 }
 

@@ -19,7 +19,8 @@ export function alerts(status: JobStatus): Content {
   const sentence = describeFailure(failure, failure.role);
   const [head = ''] = message.split('\n');
   // If the job's message contains the first failure, one card with this message is enough.
-  const isSame = isNewest(failure, status) && head.includes(sentence);
+  const { failedTask } = status;
+  const isSame = failedTask !== null && nameOf(failedTask) === nameOf(failure) && isNewest(failure, status);
   return html`
     ${failureCard(failure, isSame ? head : sentence, status)}
     ${message !== '' && !isSame && messageCard(status)}`;
