@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
-import { access, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
+import { access, mkdir, readdir, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { linksOf, readDocuments } from '../../tools/documents.ts';
 import { environment, ROOT } from '../command.ts';
 import { jsonLines, temporaryFolder } from '../harness.ts';
 
@@ -25,9 +26,11 @@ test('the packed package installs in an empty prefix and trains from there', { t
   await execute('npm', ['install', '--global', '--prefix', prefix, '--no-audit', '--no-fund', await pack(folder)], { cwd: folder });
 
   const installed = path.join(prefix, 'lib', 'node_modules', 'tony-ts');
-  const links = [...(await readFile(path.join(installed, 'README.md'), 'utf8')).matchAll(/\]\((?!https?:)([^)#]+)/g)];
-  expect(links.length).toBeGreaterThan(20);
-  await Promise.all(links.map(([, link = '']) => access(path.join(installed, link))));
+  const documents = await readDocuments(installed);
+  const links = documents.flatMap((document) => linksOf(document).map((link) => [document.name, link.replace(/#.*/, '')] as const));
+  const files = links.filter(([, link]) => link !== '' && !/^[a-z]+:/.test(link));
+  expect(files.length).toBeGreaterThan(100);
+  await Promise.all(files.map(([name, link]) => access(path.join(installed, path.dirname(name), link))));
 
   const run = async (...words: string[]): Promise<string> => {
     const command = path.join(prefix, 'bin', 'tony-ts');

@@ -21,10 +21,10 @@ export interface Conversation {
 
 /**
  * Chooses how the command shows its output, and whether it reads the user's answers.
- * @param where says where files are staged, such as `on HDFS`
+ * @param options.isLocal whether the job runs on this machine
  * @param options.quiet whether to print only the application ID, program output and failures
  */
-export async function openConversation(format: OutputFormat, where: string, { quiet = false } = {}): Promise<Conversation> {
+export async function openConversation(format: OutputFormat, { isLocal = false, quiet = false } = {}): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);
   if (format !== 'table') {
     return { output: new ValueOutput(await valueWriter(format), drained), ask: () => undefined, input: null };
@@ -36,9 +36,9 @@ export async function openConversation(format: OutputFormat, where: string, { qu
   }
   const terminal = terminalOf(process.stdout);
   if (!terminal.live) {
-    return { output: new TextOutput(write, terminal, where, undefined, logWriter()), ask: () => undefined, input: null };
+    return { output: new TextOutput(write, terminal, isLocal, undefined, logWriter()), ask: () => undefined, input: null };
   }
-  const output = new LiveOutput(write, terminal, where);
+  const output = new LiveOutput(write, terminal, isLocal);
   if (process.stderr.isTTY) {
     redirectRequests((line) => output.say(line));
   }

@@ -191,7 +191,7 @@ test('text output shows changes only, metrics at intervals, and the accuracy at 
       text += piece;
     },
     terminalOf({}, {}),
-    'on HDFS',
+    false,
   );
   output.staging({ type: 'unchanged', name: 'source', bytes: 12_345 });
   for (const look of looks) {
@@ -228,7 +228,7 @@ test('live output redraws in place, and leaves the final table and a visible cur
       screen = show(screen, piece);
     },
     terminalOf({ isTTY: true, columns: 80, rows: 24 }, { NO_COLOR: '1' }),
-    'on HDFS',
+    false,
     () => 3000,
   );
   output.staging({ type: 'upload', name: 'runtime', sent: 0, total: 100 });
@@ -308,5 +308,5 @@ test('an upload bar states the rate and the remaining time', () => {
   expect(uploadBar('runtime', 81e6, 180e6, 1500, 100)).toBe(
     'runtime  [##############----------------]   45 %  81.0 MB of 180.0 MB  54.0 MB/s  2 s left',
   );
-  expect(stagingLine({ type: 'upload', name: 'x', sent: 1, total: 2 }, '')).toBeUndefined();
+  expect(stagingLine({ type: 'upload', name: 'x', sent: 1, total: 2 }, false)).toBeUndefined();
 });

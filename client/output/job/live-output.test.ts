@@ -10,7 +10,7 @@ function withTable(): { readonly output: LiveOutput; readonly written: () => str
   const output = new LiveOutput(
     (text) => (written += text),
     terminalOf({ isTTY: true, columns: 80 }, { NO_COLOR: '1' }),
-    'on HDFS',
+    false,
     () => 0,
   );
   const status = jobStatus({ name: 'mnist', tasks: [] });

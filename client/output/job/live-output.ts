@@ -19,7 +19,7 @@ const SHOW_CURSOR = '\x1b[?25h';
 export class LiveOutput implements JobOutput {
   readonly #write: (text: string) => void;
   readonly #terminal: Terminal;
-  readonly #where: string;
+  readonly #isLocal: boolean;
   readonly #clock: () => number;
   readonly #uploads = new Map<string, { sent: number; total: number; since: number }>();
   readonly #programs = new LogLines({ prefixed: true });
@@ -29,10 +29,10 @@ export class LiveOutput implements JobOutput {
   #drawn = 0;
   #hidden = false;
 
-  constructor(write: (text: string) => void, terminal: Terminal, where: string, clock: () => number = Date.now) {
+  constructor(write: (text: string) => void, terminal: Terminal, isLocal: boolean, clock: () => number = Date.now) {
     this.#write = write;
     this.#terminal = terminal;
-    this.#where = where;
+    this.#isLocal = isLocal;
     this.#clock = clock;
   }
 
@@ -52,7 +52,7 @@ export class LiveOutput implements JobOutput {
       return;
     }
     this.#uploads.delete(event.name);
-    this.#draw([stagingLine(event, this.#where) ?? '']);
+    this.#draw([stagingLine(event, this.#isLocal) ?? '']);
   }
 
   submitted({ applicationId, queue, trackingUrl }: SubmittedNotice): void {

@@ -10,7 +10,7 @@ test('in a pipe, a long upload prints a line every ten seconds, and a line at it
       written += text;
     },
     terminalOf({ isTTY: false }),
-    'on HDFS',
+    false,
     () => now,
   );
   const total = 1_000_000_000;
@@ -29,4 +29,18 @@ test('in a pipe, a long upload prints a line every ten seconds, and a line at it
     'tony unchanged (1.5 MB already on HDFS)',
     '',
   ]);
+});
+
+test('files of a job on this machine are copied, not uploaded', () => {
+  let written = '';
+  const output = new TextOutput(
+    (text) => {
+      written += text;
+    },
+    terminalOf({ isTTY: false }),
+    true,
+  );
+  output.staging({ type: 'upload', name: 'source', sent: 10, total: 10 });
+  output.staging({ type: 'unchanged', name: 'tony', bytes: 1_500_000 });
+  expect(written).toBe('source copied (10 B)\ntony unchanged (1.5 MB already on this machine)\n');
 });

@@ -21,7 +21,7 @@ const UPLOAD_EVERY_MS = 10_000;
 export class TextOutput implements JobOutput {
   readonly #write: (text: string) => void;
   readonly #terminal: Terminal;
-  readonly #where: string;
+  readonly #isLocal: boolean;
   readonly #clock: () => number;
   readonly #writeLog: (lines: readonly LogLine[]) => Promise<void>;
   readonly #uploads = new Map<string, { readonly since: number; readonly shownAt: number }>();
@@ -30,13 +30,13 @@ export class TextOutput implements JobOutput {
   #stateAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param where says where files are staged, such as `on HDFS`
+   * @param isLocal whether the job runs on this machine
    * @param writeLog writes lines of program output, and resolves when the output accepts more
    */
   constructor(
     write: (text: string) => void,
     terminal: Terminal,
-    where: string,
+    isLocal: boolean,
     clock: () => number = () => performance.now(),
     writeLog: (lines: readonly LogLine[]) => Promise<void> = () => Promise.resolve(),
   ) {
@@ -44,7 +44,7 @@ export class TextOutput implements JobOutput {
     this.#writeLog = writeLog;
     this.#clock = clock;
     this.#terminal = terminal;
-    this.#where = where;
+    this.#isLocal = isLocal;
   }
 
   plan(plan: JobPlan): void {
@@ -56,7 +56,7 @@ export class TextOutput implements JobOutput {
   }
 
   staging(event: StagingEvent): void {
-    const line = stagingLine(event, this.#where) ?? this.#progress(event);
+    const line = stagingLine(event, this.#isLocal) ?? this.#progress(event);
     if (line !== undefined) {
       this.say(line);
     }

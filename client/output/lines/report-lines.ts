@@ -9,12 +9,15 @@ import { clip, harmless, type Terminal } from '../../terminal/terminal.ts';
 import { fold } from '../../terminal/text-width.ts';
 import { metricsText, nodeName } from './job-table.ts';
 
-/** Returns a line such as `source unchanged (12.3 kB already on HDFS)`, or undefined while an upload is in progress. */
-export function stagingLine(event: StagingEvent, where: string): string | undefined {
+/**
+ * Returns a line such as `source unchanged (12.3 kB already on HDFS)`, or undefined while an upload is in progress.
+ * @param isLocal whether the job runs on this machine, so that its files are copied into the local cache instead of uploaded
+ */
+export function stagingLine(event: StagingEvent, isLocal: boolean): string | undefined {
   if (event.type === 'unchanged') {
-    return `${event.name} unchanged (${formatBytes(event.bytes)} already ${where})`;
+    return `${event.name} unchanged (${formatBytes(event.bytes)} already ${isLocal ? 'on this machine' : 'on HDFS'})`;
   }
-  return event.sent === event.total ? `${event.name} uploaded (${formatBytes(event.total)})` : undefined;
+  return event.sent === event.total ? `${event.name} ${isLocal ? 'copied' : 'uploaded'} (${formatBytes(event.total)})` : undefined;
 }
 
 /**

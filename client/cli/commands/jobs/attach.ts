@@ -11,7 +11,7 @@ export const attachCommand = defineCommand({
     const { followToEnd } = await import('../../../output/job/follow-to-end.ts');
     const { openConversation } = await import('../output-streams.ts');
     await closing(await connectJob(application, cluster), async (connection) => {
-      const { output, ask, input } = await openConversation(format, '');
+      const { output, ask, input } = await openConversation(format);
       process.exitCode = await followToEnd(connection, { output, ask, input, mayDetach: true });
     });
   },

@@ -71,7 +71,7 @@ export const submitCommand = defineCommand<SubmitArguments>({
     }),
   handler: async (args) => {
     const { openConversation } = await import('../output-streams.ts');
-    const conversation = await openConversation(args.output, args.local ? 'on this machine' : 'on HDFS', { quiet: args.quiet });
+    const conversation = await openConversation(args.output, { isLocal: args.local, quiet: args.quiet });
     const { output } = conversation;
     try {
       const { untilInterrupted } = await import('../../../terminal/until-interrupted.ts');
