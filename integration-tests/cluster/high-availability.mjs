@@ -102,7 +102,10 @@ function properties({ state, ports }) {
   };
   for (const [id, name] of Object.entries(NAME_NODES)) {
     hdfs[`dfs.namenode.rpc-address.${NAMESERVICE}.${id}`] = `localhost:${ports[name]?.rpc}`;
-    hdfs[`dfs.namenode.http-address.${NAMESERVICE}.${id}`] = `localhost:${ports[name]?.http}`;
+    // The profile `tls` uses the same port for HTTPS.
+    for (const scheme of ['http', 'https']) {
+      hdfs[`dfs.namenode.${scheme}-address.${NAMESERVICE}.${id}`] = `localhost:${ports[name]?.http}`;
+    }
   }
   /** @type {import('./configuration.mjs').Properties} */
   const yarn = {
@@ -122,7 +125,7 @@ function properties({ state, ports }) {
   for (const [id, name] of Object.entries(RESOURCE_MANAGERS)) {
     yarn[`yarn.resourcemanager.hostname.${id}`] = 'localhost';
     const uses = { address: 'client', 'scheduler.address': 'scheduler', 'resource-tracker.address': 'tracker', 'admin.address': 'admin' };
-    for (const [key, use] of Object.entries({ ...uses, 'webapp.address': 'http' })) {
+    for (const [key, use] of Object.entries({ ...uses, 'webapp.address': 'http', 'webapp.https.address': 'http' })) {
       yarn[`yarn.resourcemanager.${key}`] = null;
       yarn[`yarn.resourcemanager.${key}.${id}`] = `localhost:${/** @type {Record<string, number>} */ (ports[name])[use]}`;
     }
