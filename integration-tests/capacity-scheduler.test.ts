@@ -45,10 +45,10 @@ async function restart(): Promise<void> {
 async function emit(quotas: string, ...words: string[]): Promise<{ stderr: string }> {
   await writeFile(path.join(folder, 'tony-site.yaml'), `quotas:\n${quotas.replace(/^/gm, '  ')}\n`);
   const emitted = path.join(folder, 'capacity-scheduler.xml');
-  const { exitCode, stderr } = await cluster.run(['quotas', 'emit', 'capacity-scheduler', '--to', emitted, '--force', ...words], {
+  const { exitCode, stdout, stderr } = await cluster.run(['quotas', 'emit', 'capacity-scheduler', '--to', emitted, '--force', ...words], {
     env: { HADOOP_USER_NAME: cluster.administrator, TONY_CONF_DIR: folder },
   });
-  expect({ exitCode, stderr }).toMatchObject({ exitCode: 0 });
+  expect({ exitCode, stdout, stderr }).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(`To apply ${emitted}, replace`) });
   await copyFile(emitted, file);
   return { stderr };
 }

@@ -44,7 +44,7 @@ export const ERROR_CODES = {
   HISTORY_UNWRITABLE: {
     exit: 2,
     means: 'The history folder that the admin configured does not exist, or this user cannot create a folder in it.',
-    hint: 'Ask the cluster admin to create the folder specified by history.dir in tony-site.yaml, with mode 1777.',
+    hint: 'Ask the cluster admin to check the folder that history.dir in tony-site.yaml specifies: `tony-ts doctor` shows what is wrong with it.',
   },
   JOB_UNREADABLE: {
     exit: 2,

@@ -13,7 +13,12 @@ export async function siteOfCluster(storage: Storage, defaultFs: string): Promis
   if (!HDFS_URI.test(defaultFs)) {
     return DEFAULT_SITE;
   }
-  const uri = joinUri(defaultFs, 'apps', 'tony-ts', 'site.yaml');
+  const uri = clusterSiteUri(defaultFs);
   const text = await readIfStored(storage, uri);
   return text === null ? DEFAULT_SITE : parseSite(text.toString(), uri);
+}
+
+/** Returns the URI of the site file on the cluster's default file system. */
+export function clusterSiteUri(defaultFs: string): string {
+  return joinUri(defaultFs, 'apps', 'tony-ts', 'site.yaml');
 }

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { statfs } from 'node:fs/promises';
-import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { counted, formatBytes } from '../../conf/values/quantities.ts';
 import { formatMemory } from '../../conf/values/units.ts';
 import { trustOf } from '../../hadoop/configuration/authorities.ts';
-import { HDFS_URI, homesOf, locationOf, placeOf } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
+import { homesOf, locationOf, placeOf } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
 import { includesQueue, queuesForSubmission } from '../../hadoop/configuration/login/queue-access.ts';
 import { groupsOfUser } from '../../hadoop/configuration/login/user-groups.ts';
 import { propertiesOfDaemon } from '../../hadoop/configuration/remote/remote-configuration.ts';
@@ -16,6 +15,7 @@ import { makeFolders } from '../../platform/files/make-folders.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../cluster/cluster.ts';
 import { knownNames, unknownNameLines, unknownNames } from '../cluster/unknown-quota-names.ts';
+import { sharedFolder } from '../records/history-place.ts';
 import { cacheFolder } from '../runtime/cache.ts';
 import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging } from '../staging/staging.ts';
@@ -23,12 +23,14 @@ import { certificatesVerdict } from './certificates-verdict.ts';
 import { clockVerdict } from './clock-verdict.ts';
 import { bad, type Check, type CheckResult, diagnose, doubtful, type Finding, good } from './diagnosis.ts';
 import { hdfsAccessOf } from './hdfs-access.ts';
+import { historyVerdict } from './history-verdict.ts';
 import { homeVerdict } from './home-verdict.ts';
 import { homesVerdict } from './homes-verdict.ts';
 import { loginVerdict } from './login-verdict.ts';
 import { masterLoss } from './master-loss.ts';
 import { secretsVerdict } from './secrets-verdict.ts';
 import { settingsVerdict } from './settings-verdict.ts';
+import { siteVerdict } from './site-verdict.ts';
 
 /** Minimum memory (MiB) for Node.js, TensorFlow.js and a small model. */
 const LEAST_CONTAINER_MB = 1024;
@@ -100,7 +102,8 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     { name: 'staging folder', needs: ['identity'], look: async () => staging(connected().cluster) },
     { name: 'HDFS space', needs: ['staging folder'], look: async () => hdfsSpace(connected().cluster) },
     { name: 'local disk', needs: [], look: async () => localDisk(environment) },
-    { name: 'site file', needs: ['NameNode'], look: async () => siteFile(await connected().cluster.site()) },
+    { name: 'site file', needs: ['NameNode'], look: async () => siteFile(connected().cluster) },
+    { name: 'histories', needs: ['site file'], look: async () => histories(connected().cluster) },
     { name: 'home folders', needs: ['site file'], look: async () => homes(connected().cluster) },
     { name: 'quotas', needs: ['site file', 'REST submission'], look: async () => quotas(connected()) },
   ];
@@ -125,7 +128,7 @@ async function nameNode({ configuration, storage }: HadoopCluster): Promise<Chec
   const root = await storage.stat(joinUri(configuration.defaultFs, '/'));
   return root === null
     ? bad('has no root folder', 'Format the file system.')
-    : good(`${configuration.defaultFs} answers: ${hdfsAccessOf(configuration)}`);
+    : good(hdfsAccessOf(configuration) || `${configuration.defaultFs} answers`);
 }
 
 async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<CheckResult> {
@@ -149,15 +152,13 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   return homeVerdict(text, user, home, await storage.stat(home));
 }
 
-function siteFile({ from, tls, storage, kerberos }: SiteConfig): CheckResult {
-  const text = from ?? 'no site file: the defaults apply';
-  const keys = { 'tls.ca': tls.ca, 'storage.gateway': storage.gateway, kerberos };
-  const local = Object.entries(keys)
-    .flatMap(([key, value]) => (value === null ? [] : [key]))
-    .join(' and ');
-  return local !== '' && from !== null && HDFS_URI.test(from)
-    ? doubtful(`${text}: ${local} has no effect there`, `Put ${local} into the tony-site.yaml in HADOOP_CONF_DIR on the users' machines.`)
-    : good(text);
+async function siteFile({ site, storage, configuration }: HadoopCluster): Promise<CheckResult> {
+  return siteVerdict(await site(), storage, configuration.defaultFs);
+}
+
+async function histories({ site, storage, home }: HadoopCluster): Promise<CheckResult> {
+  const folder = sharedFolder(await site(), home);
+  return historyVerdict(folder, folder === null ? null : await storage.stat(folder));
 }
 
 async function submission(resourceManager: ResourceManager): Promise<CheckResult> {

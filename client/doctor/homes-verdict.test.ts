@@ -11,6 +11,10 @@ const verdict = (users: readonly string[], homes: readonly string[]) => {
 
 test('is good if every user in the site file has a home folder', async () => {
   expect(await verdict(['*'], [])).toEqual({ state: 'good', text: 'the site file lists no users', remedy: '' });
+  expect(await verdict(['alice'], ['alice'])).toMatchObject({
+    state: 'good',
+    text: 'alice, the only user in quotas.users of the site file, has a home folder',
+  });
   expect(await verdict(['*', 'alice', 'bob'], ['alice', 'bob'])).toMatchObject({
     state: 'good',
     text: 'all 2 users in quotas.users of the site file have home folders',

@@ -26,7 +26,11 @@ export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: strin
   }
   const [first] = missing;
   if (first === undefined) {
-    return good(`all ${named.length} users in quotas.users of the site file have home folders`);
+    return good(
+      named.length === 1
+        ? `${named[0]}, the only user in quotas.users of the site file, has a home folder`
+        : `all ${named.length} users in quotas.users of the site file have home folders`,
+    );
   }
   const home = shellWord(joinUri(parent, first));
   return doubtful(

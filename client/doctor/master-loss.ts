@@ -10,7 +10,11 @@ export function masterLoss(settings: ReadonlyMap<string, string>): CheckResult {
   const lease = (ms: number): string => formatDuration(1000 * Math.ceil(ms / 1000));
   const replacementMs = masterReplacementMs(settings);
   const leaseMs = Math.min(MOST_LEASE_MS, Math.max(LEAST_LEASE_MS, replacementMs));
-  const text = `the ResourceManager replaces an ApplicationMaster on a lost node within ${lease(masterLossMs(settings))}; ranked programs continue without one for ${lease(leaseMs)}, all others for ${lease(LEAST_LEASE_MS)}`;
+  const leases =
+    leaseMs === LEAST_LEASE_MS
+      ? `programs continue without one for ${lease(leaseMs)}`
+      : `ranked programs continue without one for ${lease(leaseMs)}, all others for ${lease(LEAST_LEASE_MS)}`;
+  const text = `the ResourceManager replaces an ApplicationMaster on a lost node within ${lease(masterLossMs(settings))}; ${leases}`;
   return replacementMs <= MOST_LEASE_MS
     ? good(text)
     : doubtful(

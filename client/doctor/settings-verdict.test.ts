@@ -14,7 +14,7 @@ const verdict = (changed: Readonly<Record<string, string>>) =>
 test('several attempts, log aggregation and enforced access lists are good', () => {
   expect(verdict({})).toEqual({
     state: 'good',
-    text: 'a job gets 2 ApplicationMaster attempts (YARN allows at most 4); logs are aggregated on HDFS and kept for 168 h; access lists are enforced; administrators: yarn ops',
+    text: 'a job gets 2 ApplicationMaster attempts (YARN allows at most 4); logs are aggregated on HDFS and kept for 7 d; access lists are enforced; administrators: yarn ops',
     remedy: '',
   });
   expect(verdict({ 'yarn.log-aggregation.retain-seconds': '-1' })).toMatchObject({

@@ -39,13 +39,15 @@ test('parsing never throws for any text', () => {
 
 test('formats sizes and durations in readable units', () => {
   expect([512, 1024, 1536, 65_536].map(formatMemory)).toEqual(['512 MiB', '1 GiB', '1.5 GiB', '64 GiB']);
-  expect([20, 1500, 60_000, 90_000, 3_600_000, 5_400_000].map(formatDuration)).toEqual([
+  expect([20, 1500, 60_000, 90_000, 3_600_000, 5_400_000, 604_800_000, 176_400_000].map(formatDuration)).toEqual([
     '20 ms',
     '1.5 s',
     '1 min',
     '1 min 30 s',
     '1 h',
     '1 h 30 min',
+    '7 d',
+    '2 d 1 h',
   ]);
 });
 

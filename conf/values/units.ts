@@ -38,7 +38,7 @@ export function formatMemory(mebibytes: number): string {
   return `${Number((mebibytes / 1024).toFixed(1))} GiB`;
 }
 
-/** Formats ms for display. For example, 90_000 becomes `1 min 30 s`, and 1500 becomes `1.5 s`. */
+/** Formats ms for display. For example, 90_000 becomes `1 min 30 s`, and 1500 becomes `1.5 s`. From two days on, the text omits minutes. */
 export function formatDuration(ms: number): string {
   if (ms < 1000) {
     return `${Math.round(ms)} ms`;
@@ -52,6 +52,9 @@ export function formatDuration(ms: number): string {
     return seconds === 0 ? `${minutes} min` : `${minutes} min ${seconds} s`;
   }
   const hours = Math.floor(minutes / 60);
+  if (hours >= 48) {
+    return hours % 24 === 0 ? `${hours / 24} d` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+  }
   return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
 }
 

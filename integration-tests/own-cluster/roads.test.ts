@@ -107,7 +107,7 @@ test('through HttpFS, a job trains without a connection to the NameNodes and Dat
   });
   const { id } = await train('gateway', env, `hdfs:///user/${USER}/rows`);
   expect(await onFirst(id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
-  expect((await nameNodeOf(env)).text).toBe(`hdfs://ns1 answers: hdfs://ns1 through the gateway ${address('httpfs')}`);
+  expect((await nameNodeOf(env)).text).toBe(`hdfs://ns1 through the gateway ${address('httpfs')}`);
 });
 
 test('through Knox, which requires HTTPS and HTTP Basic, a job trains and doctor finds no problem', async () => {
@@ -122,7 +122,7 @@ test('through Knox, which requires HTTPS and HTTP Basic, a job trains and doctor
   });
   const { id } = await train('knox', env, `hdfs:///user/${USER}/rows`);
   expect(await onFirst(id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
-  expect((await nameNodeOf(env)).text).toBe(`hdfs://ns1 answers: hdfs://ns1 through the gateway ${knox.url}`);
+  expect((await nameNodeOf(env)).text).toBe(`hdfs://ns1 through the gateway ${knox.url}`);
   const stored = await cluster.hdfsTree(`/user/${USER}/.tony-ts/history/${id}`);
   const texts = await Promise.all(stored.filter(({ type }) => type === 'FILE').map(async (file) => cluster.hdfsRead(file.path)));
   expect(Buffer.concat(texts).includes('pass:word')).toBe(false);

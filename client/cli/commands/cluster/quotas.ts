@@ -39,9 +39,12 @@ const checkCommand = defineCommand({
       const job = await loadJob(conf, { set, site, onOverridden: (line) => overridden.push(line) });
       const owner = await ownerOf(job, cluster, site);
       const violations = violationsOfWhole(job, owner, site);
-      await show(output, [{ from: site.from, owner, overridden, violations, unknown }], () => {
+      await show(output, [{ from: site.from, owner, overridden, violations, unknown }], async (terminal) => {
+        const { fold } = await import('../../../terminal/text-width.ts');
         const fits = `${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.`;
-        return [...unknownNameLines(unknown), ...overridden, violations.length === 0 ? fits : describeViolations(violations, site.from)];
+        const verdict = violations.length === 0 ? fits : describeViolations(violations, site.from);
+        const lines = [...unknownNameLines(unknown), ...overridden, ...verdict.split('\n')];
+        return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
       });
       if (violations.length > 0) {
         process.exitCode = 2;
@@ -120,6 +123,13 @@ const emitCapacitySchedulerCommand = defineCommand({
     const width = terminalOf(process.stderr).columns - 1;
     for (const notice of notices) {
       process.stderr.write(`${wrap(`notice: ${harmless(notice)}`, width, 20).join('\n  ')}\n`);
+    }
+    if (to !== undefined) {
+      const { fold } = await import('../../../terminal/text-width.ts');
+      const step =
+        `To apply ${harmless(to)}, replace the ResourceManager's capacity-scheduler.xml with it, and run yarn rmadmin -refreshQueues. ` +
+        'If a notice says so, restart the ResourceManager instead.';
+      process.stdout.write(`${fold(step, width).join('\n')}\n`);
     }
   },
 });

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import type { Entry } from '../../storage/storage.ts';
+import { historyVerdict } from './history-verdict.ts';
+
+const FOLDER = 'hdfs://nn/tony/history';
+const verdict = (permission: number) => historyVerdict(FOLDER, { owner: 'hdfs', permission } as Entry);
+
+test('a sticky folder in which everyone can create folders is good, and so are histories in home folders', () => {
+  expect(verdict(0o1777)).toMatchObject({ state: 'good', text: FOLDER });
+  expect(historyVerdict(null, null)).toMatchObject({ state: 'good' });
+});
+
+test('a missing folder is bad, because every submission fails', () => {
+  expect(historyVerdict(FOLDER, null)).toEqual({
+    state: 'bad',
+    text: `${FOLDER} does not exist`,
+    remedy: `Run hdfs dfs -mkdir -p ${FOLDER} && hdfs dfs -chmod 1777 ${FOLDER} as the HDFS admin, or correct history.dir.`,
+  });
+});
+
+test.each([
+  [0o755, 'users without a folder in it cannot submit jobs'],
+  [0o777, 'each user can remove the histories of others'],
+])('mode %o is doubtful, and the remedy names the command', (permission, effect) => {
+  expect(verdict(permission)).toEqual({
+    state: 'doubtful',
+    text: `${FOLDER} has mode ${permission.toString(8)}, so ${effect}`,
+    remedy: `Run hdfs dfs -chmod 1777 ${FOLDER} as hdfs.`,
+  });
+});
