@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
-import { jobStatus } from '../../../conf/status/job-status.fixture.ts';
+import { jobStatus, taskFailure, taskStatus } from '../../../conf/status/job-status.fixture.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { LiveOutput } from './live-output.ts';
 
@@ -40,4 +40,17 @@ test('after a detach, the table stays above the last line and is not redrawn', (
   const [, afterTable = ''] = written().split(/(?=detached)/);
   expect(written()).toContain('mnist');
   expect(afterTable).toBe('detached\n');
+});
+
+test('each failure that starts a new generation stays above the table, but not the tasks that failed only because they lost their peers', () => {
+  const { output, written } = withTable();
+  const victim = taskStatus({ index: 0, state: 'requested', failure: taskFailure({ cost: 'victim' }) });
+  const cause = taskStatus({ index: 1, state: 'requested', failure: taskFailure({ node: 'node2:8041' }) });
+  const status = jobStatus({ name: 'mnist', tasks: [victim, cause] });
+  const events = [victim, cause].map((task) => ({ type: 'task' as const, ...task }));
+  output.look({ observation: { phase: 'RUNNING', waiting: '', masterSilentMs: null, status, result: null }, events });
+  const shown = stripVTControlCharacters(written()).replaceAll('\r', '').split('\n');
+  expect(shown.filter((line) => line.includes('will restart'))).toEqual([
+    'worker:1 will restart: its program on node2:8041 exited with code 3',
+  ]);
 });

@@ -1,5 +1,6 @@
 import type { Observation } from '../../connections/job-connection.ts';
 import type { JobReport, Look } from '../../connections/operations/follow-job.ts';
+import type { JobEvent } from '../../connections/operations/job-events.ts';
 import type { LogLine } from '../../connections/operations/log-reader.ts';
 import type { JobPlan } from '../../plan/job-plan.ts';
 import { planLines, requestLines } from '../../plan/plan-lines.ts';
@@ -9,7 +10,7 @@ import { clip, printable, type Terminal } from '../../terminal/terminal.ts';
 import { fold } from '../../terminal/text-width.ts';
 import { jobTable, oneLine } from '../lines/job-table.ts';
 import { LogLines } from '../lines/log-lines.ts';
-import { eventLine, reportLines, stagingLine, uploadBar } from '../lines/report-lines.ts';
+import { eventLine, reportedFailure, reportLines, stagingLine, uploadBar } from '../lines/report-lines.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 
 const HIDE_CURSOR = '\x1b[?25l';
@@ -71,7 +72,7 @@ export class LiveOutput implements JobOutput {
     // The table shows only the current state, so print notices and failures as permanent lines.
     this.#draw(
       look.events
-        .filter((event) => event.type === 'notice' || (event.type === 'task' && (event.state === 'failed' || event.state === 'lost')))
+        .filter((event) => event.type === 'notice' || (event.type === 'task' && isOwnFailure(event)))
         .map((event) => eventLine(event, this.#terminal, look.observation.status?.tasks)),
     );
   }
@@ -147,6 +148,12 @@ export class LiveOutput implements JobOutput {
     const line = oneLine(waiting === '' ? phase : `${phase}: ${waiting}`);
     return [this.#terminal.paint('yellow', clip(line, this.#terminal.columns - 1))];
   }
+}
+
+/** Returns true if a task has failed, unless it failed only because it lost its peers: a single failure can end all ranked tasks. */
+function isOwnFailure(event: Extract<JobEvent, { type: 'task' }>): boolean {
+  const failure = reportedFailure(event);
+  return failure === null ? event.state === 'failed' || event.state === 'lost' : failure.cost !== 'victim';
 }
 
 function withoutMessage(observation: Observation): Observation {

@@ -1,5 +1,6 @@
 import { describeFailure, namesNode } from '../../../conf/status/event-text.ts';
 import { stepProfile, withoutProfile } from '../../../conf/status/step-profile.ts';
+import type { TaskFailure } from '../../../conf/status/task-failure.ts';
 import { describeMetric, formatBytes } from '../../../conf/values/quantities.ts';
 import { formatDuration } from '../../../conf/values/units.ts';
 import type { JobReport } from '../../connections/operations/follow-job.ts';
@@ -57,6 +58,11 @@ function factsOf(sent: number, total: number, elapsedMs: number): { percent: str
 /** Failures are reported only in these task states. A failed task that will restart is in the `requested` state. */
 const ENDED_BADLY: ReadonlySet<string> = new Set(['requested', 'failed', 'lost']);
 
+/** Returns the failure that the event reports, or null if there is none or if an earlier event has already reported it. */
+export function reportedFailure(event: Extract<JobEvent, { type: 'task' }>): TaskFailure | null {
+  return ENDED_BADLY.has(event.state) ? event.failure : null;
+}
+
 /**
  * Formats an event.
  * @param rows the job's tasks, which determine whether node names need a port; undefined if the tasks are unknown
@@ -66,14 +72,14 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
     case 'state':
       return [terminal.paint('bold', harmless(event.state)), harmless(event.message).trim()].filter((part) => part !== '').join(': ');
     case 'task': {
-      // In other states, `failure` is an earlier failure that has already been reported.
-      const failure = ENDED_BADLY.has(event.state) ? event.failure : null;
+      const failure = reportedFailure(event);
       const why = failure === null ? '' : `: ${describeFailure(failure, event.role)}`;
       const node =
         event.node === null || (failure !== null && namesNode(failure)) ? '' : rows === undefined ? event.node : nodeName(event.node, rows);
       const where = node === '' ? '' : ` on ${harmless(node)}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
-      return `${event.role}:${event.index} ${event.state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
+      const state = failure !== null && event.state === 'requested' ? 'will restart' : event.state;
+      return `${event.role}:${event.index} ${state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
     }
     case 'metrics':
       return [event.step > 0 ? `step ${event.step}` : '', metricsText(withoutProfile(event.metrics))]
