@@ -40,6 +40,16 @@ test('a column that cannot be shortened is omitted before a more important colum
   expect(fittedTable(ROWS, columns, plain(30))[1]).toBe('application_1  a rather long…');
 });
 
+test('a shortened column gets the width of a column that was omitted after it', () => {
+  const columns: readonly FittedColumn<Row>[] = [
+    { title: 'ID', cell: ({ id }) => id, keep: 3 },
+    { title: 'NAME', cell: ({ name }) => name, least: 4, keep: 1 },
+    { title: 'SIZE', cell: ({ size }) => size, align: 'right', keep: 2 },
+  ];
+  const rows = [{ id: 'application_1', name: 'a rather long name', size: '1 h 2 min 3 s' }];
+  expect(fittedTable(rows, columns, plain(34))[1]).toBe('application_1  a rather long name');
+});
+
 test('omits a column that has no value in any row', () => {
   expect(fittedTable([{ id: 'a', name: 'b', size: '' }], COLUMNS, plain(80))).toEqual(['ID  NAME', 'a   b']);
   expect(fittedTable([], COLUMNS, plain(80))).toEqual(['ID  NAME']);

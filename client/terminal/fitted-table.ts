@@ -60,7 +60,7 @@ function within<Row>(all: readonly Fitted<Row>[], width: number): readonly Fitte
   for (const next of leastFirst) {
     const over = excess();
     if (over <= 0) {
-      return columns;
+      break;
     }
     const { least } = next;
     if (least === undefined && expendable.includes(next)) {
