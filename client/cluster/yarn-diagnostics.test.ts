@@ -25,6 +25,16 @@ test("diagnostics that the ApplicationMaster wrote stay unchanged, except that Y
   expect(resultOf(end).diagnostics).toBe('stopped early at step 12: loss did not improve for 3 evaluations');
 });
 
+test.each([
+  [' with diagnostic message: Killed by alice with tony-ts kill.', 'Killed by alice with tony-ts kill.'],
+  [' with diagnostic message: Interrupted by alice.', 'Interrupted by alice.'],
+  [' at 10.0.0.7 with diagnostic message: no longer needed', 'Killed by alice from 10.0.0.7: no longer needed'],
+  [' at 10.0.0.7', 'Killed by alice from 10.0.0.7.'],
+  ['', 'Killed by alice.'],
+])('diagnostics say once who has killed a job%s', (more, sentence) => {
+  expect(explain(`Application ${ID} was killed by user alice${more}`, 'KILLED')).toBe(sentence);
+});
+
 test('diagnostics name an unknown queue', () => {
   const text = `Application ${ID} submitted by user alice to unknown queue: nosuch`;
   expect(explain(text)).toBe('The queue nosuch does not exist. Correct `queue` in job.yaml.');

@@ -10,6 +10,8 @@ export interface EndedApplication {
 }
 
 const DIAGNOSTICS_MAXIMUM = 4000;
+/** YARN's message about an application that a client has killed: the user, the client's address, and the reason that the client gave. */
+const KILLED_BY_USER = /^Application \S+ was killed by user (\S+?)(?: at (\S+?))?(?: with diagnostic message: (.*))?$/s;
 
 /** Returns a job's result, given its ended YARN application. Replaces YARN's diagnostics with a clearer message where possible. */
 export function resultOf(application: EndedApplication): JobResult {
@@ -40,6 +42,13 @@ function explain({ id, state, diagnostics }: EndedApplication): string {
   }
   if (/queue .*(stopped|draining)|is STOPPED/i.test(text) && state === 'FAILED') {
     return `${firstSentence(text)} Name another queue in job.yaml, or ask the cluster admin to start this queue.`;
+  }
+  const killed = KILLED_BY_USER.exec(text);
+  if (killed !== null) {
+    const [, user = '', address, reason = ''] = killed;
+    return /^(?:Killed|Interrupted) by /.test(reason)
+      ? reason
+      : `Killed by ${user}${address === undefined ? '' : ` from ${address}`}${reason === '' ? '.' : `: ${reason}`}`;
   }
   if (text.startsWith('Failed to renew token: ')) {
     return tokenNotRenewed(text);

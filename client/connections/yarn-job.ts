@@ -113,7 +113,7 @@ export class YarnJob implements JobConnection {
       const waiting = status === null ? await this.#waitingReason(application) : '';
       return { phase: application.state, waiting, status, masterSilentMs: this.#silence.ms, result: null };
     }
-    const status = (await this.#final()) ?? this.#last;
+    const status = (await this.#final()) ?? this.#last ?? (await this.#reconstructed(application));
     await this.#tidy(application);
     return { phase: application.state, waiting: '', status, masterSilentMs: null, result: await this.#explained(application) };
   }
@@ -304,6 +304,21 @@ export class YarnJob implements JobConnection {
     }
     const read = await ifAvailable(readFinal(this.#cluster.storage, { folder, applicationId: this.applicationId }));
     return read === null || read.final === 'damaged' ? null : read.final;
+  }
+
+  /** Returns the status of an ended job without a final status, derived from its stored events, or null if there are none. */
+  async #reconstructed(application: Application): Promise<JobStatus | null> {
+    const folder = await ifAvailable(this.#historyFolder());
+    if (folder === null) {
+      return null;
+    }
+    const place = { applicationId: this.applicationId, user: application.user, folder };
+    const record = await ifAvailable(readRecord(this.#cluster.storage, place, true));
+    if (record === null || record.entries.length === 0) {
+      return null;
+    }
+    this.#last = storedStatus(record, { ...application, result: resultOf(application) });
+    return this.#last;
   }
 
   /** Removes a killed job's staging folder, because its ApplicationMaster had no time to remove it. */
