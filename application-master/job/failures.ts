@@ -345,5 +345,10 @@ function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailu
   }
   // The last line of stderr usually contains the error.
   const hasSameError = first.lines.length > 0 && first.lines.at(-1) === facts.lines.at(-1);
+  const isSameEnd = describeFailure({ ...first, node: null }, role) === describeFailure({ ...facts, node: null }, task.role.name);
+  if (isSameEnd && (hasSameError || stderr === describeStderr(facts))) {
+    const where = first.node === null ? '' : ` on ${first.node}`;
+    return `\nThe job's first failure: ${role}:${index}${where}, ${hasSameError ? 'with the same error' : 'in the same way'}`;
+  }
   return `\nThe job's first failure: ${role}:${index}: ${sentence}${hasSameError ? ', with the same error' : isAlike ? '' : stderr}`;
 }

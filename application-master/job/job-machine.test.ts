@@ -487,7 +487,7 @@ describe('failing programs', () => {
       'Last lines of its stderr:',
       'rank 1',
       "KeyError: 'rate'",
-      "The job's first failure: worker:0: its program on h1:1 exited with code 1, with the same error",
+      "The job's first failure: worker:0 on h1:1, with the same error",
     ]);
   });
 
