@@ -1,4 +1,16 @@
-import { type Document, isAlias, isMap, isPair, isScalar, LineCounter, type Node, parseDocument, type Range, visit } from 'yaml';
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isPair,
+  isScalar,
+  LineCounter,
+  type Node,
+  parseDocument,
+  type Range,
+  visit,
+  type YAMLParseError,
+} from 'yaml';
 import type * as z from 'zod';
 import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
 import { suggest } from '../platform/text/suggest.ts';
@@ -42,6 +54,17 @@ export interface CheckOptions<T> extends Terms {
   readonly elsewhere?: (path: YamlProblem['path']) => string | undefined;
 }
 
+/** Descriptions of the mistakes that the parser reports in terms of the YAML specification. */
+const SYNTAX: Partial<Record<YAMLParseError['code'], string>> = {
+  BAD_INDENT: 'the indentation is wrong, or a closing bracket is missing',
+  BLOCK_AS_IMPLICIT_KEY:
+    'a key cannot follow a value in the same line: check the indentation of this line, and put text that contains a colon in quotes',
+  BLOCK_IN_FLOW: 'an indented list or mapping cannot stand in brackets: check that every bracket above is closed',
+  DUPLICATE_KEY: 'this mapping already contains a key with this name',
+  MULTILINE_IMPLICIT_KEY: 'this key has no colon after it, or the indentation of the next line is wrong',
+  TAB_AS_INDENT: 'YAML does not allow tabs for indentation: use spaces',
+};
+
 /** YAML file that a user has written. Reports all mistakes at once, each with its line, column and expected value. */
 export class YamlFile {
   readonly document: Document;
@@ -54,7 +77,13 @@ export class YamlFile {
     this.document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
     const { errors, contents } = this.document;
     if (errors.length > 0) {
-      this.#fail(errors.map((error) => `${this.#at(error.pos[0])}  ${error.message}`));
+      // One mistake often causes several errors at the same position. The first one describes it best.
+      const problems = new Map<string, string>();
+      for (const { pos, code, message } of errors) {
+        const at = this.#at(pos[0]);
+        problems.set(at, problems.get(at) ?? `${at}  ${SYNTAX[code] ?? message}`);
+      }
+      this.#fail([...problems.values()]);
     }
     const empty = options.mayBeEmpty === true && (contents === null || (isScalar(contents) && contents.value === null));
     if (!isMap(contents) && !empty) {
@@ -205,6 +234,9 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
     case 'too_big':
       return [{ path, message: issue.origin === 'number' || issue.origin === 'int' ? `must be at most ${issue.maximum}` : issue.message }];
     case 'invalid_format':
+      return [
+        { path, message: /^expected /.test(issue.message) ? `${issue.message}, found ${describe(document.getIn(path))}` : issue.message },
+      ];
     case 'not_multiple_of':
     case 'invalid_element':
     case 'custom':

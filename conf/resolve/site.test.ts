@@ -85,7 +85,7 @@ test('reports all mistakes at once, each with its position', () => {
   expect(mistakes(text).split('\n')).toEqual([
     'The site file has 7 mistakes:',
     '  tony-site.yaml:2:3  history.dirr: is not a known key; did you mean `dir`? (known: dir, url, keep)',
-    '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and ..',
+    '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and .., found `s3://bucket/x`',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
     '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
     '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, cache, tls, storage, kerberos, quotas, defaults, final)',
@@ -164,7 +164,7 @@ final:
     '  tony-site.yaml:4:25  defaults.checkpoint.evry: is not a known key; did you mean `every`? (known: every, keep)',
     '  tony-site.yaml:6:11  defaults.roles.*.command: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:6:23  defaults.roles.*.chief: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:6:56  defaults.roles.*.resources.memory: expected a size such as 512m or 4g',
+    '  tony-site.yaml:6:56  defaults.roles.*.resources.memory: expected a size such as 512m or 4g, found `lots`',
     '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
     '  tony-site.yaml:9:3  final.source: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:10:14  final.strategy.type: can be set in job.yaml only, not in a site file',
