@@ -7,18 +7,39 @@ const RUNTIMES = 'yarn.nodemanager.runtime.linux.allowed-runtimes';
 const KEYTAB = 'kerberos: {keytab: /home/alice/alice.keytab}';
 const cluster = (runtimes: string) => HadoopConfiguration.fromProperties({ [RUNTIMES]: runtimes });
 
+const sourceOf = (files: readonly string[], withheld: readonly string[] = []) => ({
+  entries: files.map((path) => ({ type: 'file' as const, path, size: 1, executable: false })),
+  withheld,
+});
+
 function notes(yaml: string, parts: Partial<NotedParts> = {}): string[] {
   const job = parseJob(`name: a\ncommand: node a.ts\n${yaml}`, { file: 'job.yaml', folder: '/nowhere' });
-  return jobNotes(job, { withheld: [], configuration: cluster('default'), keytab: null, ...parts });
+  return jobNotes(job, { source: sourceOf(['a.ts']), configuration: cluster('default'), keytab: null, ...parts });
 }
 
 test('a note lists the first excluded files, and states how to include one', () => {
-  expect(notes('roles: {worker: {}}', { withheld: ['.env', 'keys/id_rsa'] })).toEqual([
+  expect(notes('roles: {worker: {}}', { source: sourceOf(['a.ts'], ['.env', 'keys/id_rsa']) })).toEqual([
     'Not uploaded because the names suggest that these files contain secrets: .env, keys/id_rsa. To include .env, add the line !.env to .tonyignore.',
   ]);
-  expect(notes('roles: {worker: {}}', { withheld: ['a.key', 'b.key', 'c.key', 'd.key', 'e.key', 'f.key', 'g.key'] })[0]).toContain(
-    'd.key, e.key and 2 more. To include a.key, add the line !a.key',
-  );
+  expect(
+    notes('roles: {worker: {}}', { source: sourceOf(['a.ts'], ['a.key', 'b.key', 'c.key', 'd.key', 'e.key', 'f.key', 'g.key']) })[0],
+  ).toContain('d.key, e.key and 2 more. To include a.key, add the line !a.key');
+});
+
+test('a note names each program file that the job does not contain', () => {
+  const source = sourceOf(['a.ts', 'train.py', 'src/main.py']);
+  const of = (command: string, more = '') =>
+    notes(`files: {lib.py: /x/lib.py}\nroles: {worker: {command: ${JSON.stringify(command)}}}${more}`, { source });
+  expect(of('EPOCHS=3 python3 -u trian.py --rate 1')).toEqual([
+    'The command of role worker runs trian.py, but the job contains no such file; did you mean train.py?',
+  ]);
+  const advice = 'Correct the name, or set `source` to the folder that contains the file.';
+  expect(notes('roles: {worker: {}, evaluator: {}}', { source: null })).toEqual([
+    `The command of roles worker and evaluator runs a.ts, but the job contains no such file. ${advice}`,
+  ]);
+  const present = ['python3 ./src/main.py', 'bash train.py', 'python3 lib.py'];
+  const unknown = ['python3 -m pkg.main', 'cd x && python3 y.py', 'node $HOME/a.ts', 'python3 /opt/t.py', 'node --eval x.y', 'sleep 5.0'];
+  expect([...present, ...unknown].flatMap((command) => of(command))).toEqual([]);
 });
 
 test('a note names each place that sets PATH, and no other variable', () => {

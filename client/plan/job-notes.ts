@@ -1,14 +1,20 @@
 import type { Job } from '../../conf/job.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { firstNames } from '../../platform/text/first-names.ts';
+import { suggest } from '../../platform/text/suggest.ts';
 import type { JobKeytab } from '../job/job-keytab.ts';
+import type { FolderListing } from '../job/source-folder.ts';
 
 const ALLOWED_RUNTIMES = 'yarn.nodemanager.runtime.linux.allowed-runtimes';
 const MOST_NAMED = 5;
 
+/** Matches a command such as `python3 -u train.py`. The group is the program file. */
+const PROGRAM =
+  /^(?:\w+=\S+\s+)*(?:\S*\/)?(?:python[\d.]*|node|bash|sh|Rscript|julia|perl|ruby)\s+(?:(?:-[uBOsEI]+|--[\w-]+=\S+)\s+)*((?:\.\/)?\w[\w./-]*\.\w+)(?=\s|$)/;
+
 export interface NotedParts {
-  /** Files that `listSource` withholds because their names suggest that they contain secrets. */
-  readonly withheld: readonly string[];
+  /** The job's source folder, or null if it has none. */
+  readonly source: Pick<FolderListing, 'entries' | 'withheld'> | null;
   /** Hadoop configuration, or null for a local job. */
   readonly configuration: HadoopConfiguration | null;
   /** The job's keytab. Null for a local job, or on a cluster without Kerberos. */
@@ -16,10 +22,34 @@ export interface NotedParts {
 }
 
 /** Returns notes about parts of a valid job that may not work as the user expects. */
-export function jobNotes(job: Pick<Job, 'master' | 'roles' | 'env' | 'kerberos'>, parts: NotedParts): string[] {
-  return [withheldNote(parts.withheld), pathNote(job), dockerNote(job, parts.configuration), keytabNote(job, parts.keytab)].filter(
-    (note) => note !== null,
-  );
+export function jobNotes(job: Pick<Job, 'master' | 'roles' | 'env' | 'files' | 'kerberos'>, parts: NotedParts): string[] {
+  return [
+    ...programNotes(job, parts.source),
+    withheldNote(parts.source?.withheld ?? []),
+    pathNote(job),
+    dockerNote(job, parts.configuration),
+    keytabNote(job, parts.keytab),
+  ].filter((note) => note !== null);
+}
+
+/** Warns about each program file that a command names but that neither the source folder nor the job's files contain. */
+function programNotes({ roles, files }: Pick<Job, 'roles' | 'files'>, source: NotedParts['source']): string[] {
+  const missing = new Map<string, string[]>();
+  for (const role of roles) {
+    const program = PROGRAM.exec(role.command)?.[1]?.replace(/^\.\//, '');
+    const shipped = [...files, ...role.files].map(({ name }) => name);
+    const isShipped = shipped.some((name) => program === name || program?.startsWith(`${name}/`));
+    if (program !== undefined && !isShipped && !source?.entries.some(({ path }) => path === program)) {
+      missing.set(program, [...(missing.get(program) ?? []), role.name]);
+    }
+  }
+  return [...missing].map(([program, names]) => {
+    const meant = suggest(program, source?.entries.map(({ path }) => path) ?? []);
+    const which = `role${names.length === 1 ? '' : 's'} ${new Intl.ListFormat('en').format(names)}`;
+    const advice =
+      meant === undefined ? '. Correct the name, or set `source` to the folder that contains the file.' : `; did you mean ${meant}?`;
+    return `The command of ${which} runs ${program}, but the job contains no such file${advice}`;
+  });
 }
 
 export function withheldNote(withheld: readonly string[]): string | null {

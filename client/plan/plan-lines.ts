@@ -119,7 +119,7 @@ function localLines(plan: JobPlan, terminal: Terminal): string[] {
 }
 
 function noteLines(notes: readonly string[], terminal: Terminal): string[] {
-  return notes.flatMap((note) => wrapped(note, terminal).map((line) => terminal.paint('dim', line)));
+  return notes.flatMap((note) => wrapped(note, terminal).map((line) => terminal.paint('yellow', line)));
 }
 
 function clipped(text: string, width: number): string {

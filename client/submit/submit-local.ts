@@ -56,7 +56,7 @@ export async function prepareLocal(job: Job, options: PrepareOptions): Promise<P
   );
   return {
     job,
-    plan: localPlan(job, user, planned, jobNotes(job, { withheld: parts.source?.withheld ?? [], configuration: null, keytab: null })),
+    plan: localPlan(job, user, planned, jobNotes(job, { source: parts.source, configuration: null, keytab: null })),
     signal: options.signal,
     request: () => null,
     submit: async () => new LocalJob(await startJob(job, parts, { root, user, s3 }, options), root),

@@ -22,6 +22,7 @@ import { type JobKeytab, readJobKeytab } from '../job/job-keytab.ts';
 import { objectStoreOf } from '../job/job-object-store.ts';
 import { withTensorBoard } from '../job/tensorboard-role.ts';
 import { askCluster } from '../plan/ask-cluster.ts';
+import { dataNotes } from '../plan/data-notes.ts';
 import { jobNotes } from '../plan/job-notes.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import { planOf } from '../plan/make-plan.ts';
@@ -64,19 +65,21 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     const dryRunOptions = { maxWaitMs: DRY_RUN_MAX_WAIT_MS, ownQueues: dryRun ? queuesForSubmission(configuration, user) : null };
     const asking = askCluster(job, cluster, resourceManager, dryRun ? dryRunOptions : undefined);
     // YARN ignores application IDs that are allocated but never used.
-    const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs, recorded, ofMemory] = await untilAborted(
-      Promise.all([
-        findLocalParts(job, onProgress),
-        resourceManager.newApplication(),
-        cluster.site(),
-        isStagingThere(place, user),
-        readJobKeytab(job.kerberos, cluster),
-        askMasterReplacementMs(cluster),
-        job.python.type === 'requirements' ? readNodeRecord(storage, root) : [],
-        resumeMemoryNotes(job, placeUri(job.checkpoint.dir, home), storage),
-      ]),
-      signal,
-    );
+    const [local, { applicationId, maximum }, site, hasStaging, keytab, masterReplacementMs, recorded, ofMemory, ofData] =
+      await untilAborted(
+        Promise.all([
+          findLocalParts(job, onProgress),
+          resourceManager.newApplication(),
+          cluster.site(),
+          isStagingThere(place, user),
+          readJobKeytab(job.kerberos, cluster),
+          askMasterReplacementMs(cluster),
+          job.python.type === 'requirements' ? readNodeRecord(storage, root) : [],
+          resumeMemoryNotes(job, placeUri(job.checkpoint.dir, home), storage),
+          dataNotes(job.data, home, storage),
+        ]),
+        signal,
+      );
     const owner = await untilAborted(ownerOf(job, cluster, site), signal);
     refuseNotFinal(job, site);
     refuseBeyondQuotas(whole, owner, site);
@@ -89,8 +92,8 @@ export async function prepareOnYarn(job: Job, cluster: HadoopCluster, options: P
     try {
       const { notes, ...answers } = await answering;
       const room = { user, largest: amountsOf(maximum), ...answers, over: site.quotas.over };
-      const ofJob = jobNotes(job, { withheld: local.source?.withheld ?? [], configuration, keytab });
-      const plan = planOf(job, room, listParts(parts), [...notes, ...ofJob, ...ofPython, ...ofMemory]);
+      const ofJob = jobNotes(job, { source: local.source, configuration, keytab });
+      const plan = planOf(job, room, listParts(parts), [...notes, ...ofJob, ...ofData, ...ofPython, ...ofMemory]);
       signal?.throwIfAborted();
       return new PreparedYarnJob(cluster, resourceManager, options, {
         job,
