@@ -226,7 +226,7 @@ export const ERROR_CODES = {
   RM_UNREACHABLE: {
     exit: 3,
     means: 'No ResourceManager answers at its web address.',
-    hint: 'Check that the ResourceManager is running, and that yarn.resourcemanager.webapp.address (or yarn.resourcemanager.hostname) in yarn-site.xml is correct.',
+    hint: 'Check that the ResourceManager is running, and that its address is correct: --resource-manager, or yarn.resourcemanager.webapp.address (or yarn.resourcemanager.hostname) in yarn-site.xml.',
   },
   RM_REFUSED: {
     exit: 2,

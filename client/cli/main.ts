@@ -1,9 +1,9 @@
 import { onSkippedServer } from '../../hadoop/tls/skipped-servers.ts';
-import { messageOf, TonyError } from '../../platform/errors.ts';
 import { describeError, describeSkippedServer } from '../output/lines/error-lines.ts';
 import { OUTPUT_FORMATS, valueWriter } from '../output/lines/value-output.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { errorOptions, runCommandLine } from './command-line.ts';
+import { thrownError } from './thrown-error.ts';
 
 /*
  * Entry point of the `tony-ts` command. Exit codes: 0 success, 1 the job failed, 2 invalid request, 3 the cluster is unreachable, 130
@@ -28,7 +28,7 @@ const words = process.argv.slice(2);
 try {
   await runCommandLine(words);
 } catch (thrown) {
-  const error = thrown instanceof TonyError ? thrown : new TonyError('INTERNAL', messageOf(thrown), { cause: thrown });
+  const error = thrownError(thrown);
   const { output, debug } = errorOptions(words);
   const format = OUTPUT_FORMATS.find((name) => name === output);
   if (format !== undefined && format !== 'table') {

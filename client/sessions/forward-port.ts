@@ -6,7 +6,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { isAway } from '../cluster/outage-tolerance.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { parseTask } from './parse-task.ts';
-import { SessionClient } from './session-client.ts';
+import { jobEnded, SessionClient } from './session-client.ts';
 
 /** Interval at which the client checks whether the job has ended (ms). */
 const CHECK_MS = 10_000;
@@ -101,7 +101,7 @@ export class ForwardedPort {
       await pause(DOUBT_MS, signal);
       const { result } = signal.aborted ? { result: null } : await this.#observe();
       if (result !== null) {
-        throw new TonyError('SESSION_ENDED', `${this.#job.applicationId} has ended: ${result.state}.`);
+        throw jobEnded(this.#job.applicationId, result.state);
       }
     }
   }

@@ -79,7 +79,7 @@ export class SessionClient {
   async throwIfEnded(): Promise<void> {
     const { result } = await this.#job.observe();
     if (result !== null) {
-      throw new TonyError('SESSION_ENDED', `${this.#job.applicationId} has ended: ${result.state}.`);
+      throw jobEnded(this.#job.applicationId, result.state);
     }
   }
 
@@ -153,6 +153,13 @@ function connect(address: SessionAddress): Connection {
     'grpc.max_receive_message_length': MAXIMUM_SESSION_MESSAGE_BYTES,
   });
   return { channel, token: address.token };
+}
+
+/** Returns the error for a session with an ended job. */
+export function jobEnded(applicationId: string, state: string): TonyError {
+  return new TonyError('SESSION_ENDED', `${applicationId} has ended: ${state}.`, {
+    hint: `A session needs a running task. The output of the job's programs: tony-ts logs ${applicationId}`,
+  });
 }
 
 function refused(reason: string): TonyError {
