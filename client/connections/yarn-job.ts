@@ -19,7 +19,7 @@ import { findPlace } from '../records/find-place.ts';
 import { historyFolders } from '../records/history-place.ts';
 import { readEvents, readFinal, readRecord } from '../records/job-record.ts';
 import type { LogPiece } from '../records/log-piece.ts';
-import { storedStatus } from '../records/stored-status.ts';
+import { endedStatus, storedStatus } from '../records/stored-status.ts';
 import type { JobConnection, KillReason, LogSource, Observation } from './job-connection.ts';
 import { readOutput } from './job-output-file.ts';
 import { ifAvailable, ifReadable, type JobRecords, type YarnFacts } from './job-records.ts';
@@ -113,9 +113,10 @@ export class YarnJob implements JobConnection {
       const waiting = status === null ? await this.#waitingReason(application) : '';
       return { phase: application.state, waiting, status, masterSilentMs: this.#silence.ms, result: null };
     }
-    const status = (await this.#final()) ?? this.#last ?? (await this.#reconstructed(application));
+    const result = await this.#explained(application);
+    const status = (await this.#final()) ?? this.#lastAtEnd(application, result) ?? (await this.#reconstructed(application, result));
     await this.#tidy(application);
-    return { phase: application.state, waiting: '', status, masterSilentMs: null, result: await this.#explained(application) };
+    return { phase: application.state, waiting: '', status, masterSilentMs: null, result };
   }
 
   async #waitingReason(application: Application): Promise<string> {
@@ -306,8 +307,14 @@ export class YarnJob implements JobConnection {
     return read === null || read.final === 'damaged' ? null : read.final;
   }
 
+  /** Returns the last known status of a job that has ended without a final status, or null if there is none. */
+  #lastAtEnd({ finishedAt }: Application, { state }: JobResult): JobStatus | null {
+    this.#last = this.#last && endedStatus(this.#last, state, finishedAt);
+    return this.#last;
+  }
+
   /** Returns the status of an ended job without a final status, derived from its stored events, or null if there are none. */
-  async #reconstructed(application: Application): Promise<JobStatus | null> {
+  async #reconstructed(application: Application, result: JobResult): Promise<JobStatus | null> {
     const folder = await ifAvailable(this.#historyFolder());
     if (folder === null) {
       return null;
@@ -317,7 +324,7 @@ export class YarnJob implements JobConnection {
     if (record === null || record.entries.length === 0) {
       return null;
     }
-    this.#last = storedStatus(record, { ...application, result: resultOf(application) });
+    this.#last = storedStatus(record, { ...application, result });
     return this.#last;
   }
 

@@ -7,7 +7,7 @@ import type { TaskFailure } from '../../conf/status/task-failure.ts';
 import { parseEntries } from '../../web/history-files.ts';
 import { freezeJob } from '../job/freeze-job.ts';
 import { fullTime } from '../terminal/clock.ts';
-import { type JobRecord, parseFinal, storedStatus } from './stored-status.ts';
+import { endedStatus, type JobRecord, parseFinal, storedStatus } from './stored-status.ts';
 
 const ID = 'application_1_0001';
 const frozen = freezeJob(
@@ -144,6 +144,23 @@ test('without an answer from the cluster, a job without final.json counts as RUN
     message: expect.stringContaining('does not answer'),
   });
   expect(storedStatus(record({ final: 'damaged' }), 'silent')).toMatchObject({ state: 'FAILED' });
+});
+
+test('the last status of a job that YARN has killed ends with the job, but keeps its progress', () => {
+  const last = jobStatus({
+    step: 40,
+    checkpointStep: 30,
+    message: 'Waiting',
+    tasks: [taskStatus(), taskStatus({ index: 1, state: 'failed' })],
+  });
+  expect(endedStatus(last, 'KILLED', 9_000)).toMatchObject({
+    state: 'KILLED',
+    message: '',
+    step: 40,
+    checkpointStep: 30,
+    finishedAt: 9_000,
+    tasks: [{ state: 'stopped' }, { state: 'failed' }],
+  });
 });
 
 test('storedStatus returns a valid status for any content of the files', () => {

@@ -4,6 +4,7 @@ import {
   END_STATES,
   type HistoryEntry,
   isEndState,
+  isTaskOver,
   type JobResult,
   type JobStatus,
   type OrphanedContainer,
@@ -211,6 +212,12 @@ export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatu
     return { ...final, user, tasks: final.tasks.map((one) => ({ ...one, usage: null, silentMs: null })) };
   }
   return reconstructed(record, answer);
+}
+
+/** Returns the last status of a job that YARN has ended before the ApplicationMaster could store a final status. */
+export function endedStatus(last: JobStatus, state: JobResult['state'], finishedAt: number | null): JobStatus {
+  const tasks = last.tasks.map((task): TaskStatus => (isTaskOver(task.state) ? task : { ...task, state: 'stopped', silentMs: null }));
+  return { ...last, state, message: '', finishedAt: last.finishedAt ?? finishedAt, tasks };
 }
 
 export interface JobHead {
