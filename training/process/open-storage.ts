@@ -1,5 +1,4 @@
-import { userInfo } from 'node:os';
-import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { HadoopConfiguration, hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { readIfStored } from '../../storage/read-if-stored.ts';
 import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
@@ -26,8 +25,7 @@ export function storageOfJob(task: TaskContext): Storage {
 /** Opens storage for a standalone program. Supports hdfs:// if the environment has a Hadoop configuration. */
 export async function storageAlone(): Promise<Storage> {
   const hadoop = await HadoopConfiguration.ifConfigured();
-  const user = process.env.HADOOP_USER_NAME || userInfo().username;
   const inHadoop = hadoop && { configuration: hadoop, readHdfs: (uri: string) => readIfStored(storage, uri) };
-  const storage = createStorage({ hadoop, user, s3: s3Finder({ environment: process.env, hadoop: inHadoop }) });
+  const storage = createStorage({ hadoop, user: hadoopUser(), s3: s3Finder({ environment: process.env, hadoop: inHadoop }) });
   return storage;
 }
