@@ -8,7 +8,10 @@ import { ROOT } from '../command.ts';
 import { temporaryFolder, until, useOwnCluster } from '../harness.ts';
 import { smallMnist } from '../small-mnist.ts';
 
-/** The MNIST example in Docker containers, on NodeManagers with the LinuxContainerExecutor and its Docker runtime. */
+/**
+ * The MNIST example in Docker containers, on NodeManagers with the LinuxContainerExecutor and its Docker runtime. The command `docker` may
+ * belong to Podman.
+ */
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 /** An image with bash and a glibc on which the shipped Node.js runs. */
@@ -29,7 +32,7 @@ function dockerProblem(): string | null {
     execFileSync('docker', ['image', 'inspect', IMAGE], { stdio: 'pipe', timeout: 20_000 });
     return null;
   } catch (error) {
-    return `no Docker engine has the image ${IMAGE} (docker pull ${IMAGE}): ${String((error as { stderr?: Buffer }).stderr ?? error).trim()}`;
+    return `the command docker finds no image ${IMAGE} (docker pull ${IMAGE}): ${String((error as { stderr?: Buffer }).stderr ?? error).trim()}`;
   }
 }
 
@@ -58,7 +61,7 @@ describe.skipIf(problem !== null)('Docker', () => {
       `data: {mnist: ${await smallMnist(6_400)}}`,
       `master: {${docker}}`,
       'roles:',
-      `  worker: {instances: 2, command: 'cat /etc/debian_version && test -e /.dockerenv && node train.ts', resources: {memory: 1.5g}, ${docker}}`,
+      `  worker: {instances: 2, command: 'cat /etc/debian_version && (test -e /.dockerenv || test -e /run/.containerenv) && node train.ts', resources: {memory: 1.5g}, ${docker}}`,
     ];
     await writeFile(file, `${lines.join('\n')}\n`);
     const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file]);
