@@ -15,7 +15,7 @@ import { smallMnist } from '../small-mnist.ts';
  * `container-executor` is in no Maven package, so the tests need a developer who provides it (docs/development.md).
  */
 
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 600_000 });
+vi.setConfig({ testTimeout: 900_000, hookTimeout: 600_000 });
 const problem = containerExecutorProblem();
 const execute = promisify(execFile);
 
@@ -51,7 +51,7 @@ describe.skipIf(problem !== null).each(['container-executor', 'kerberos+containe
         const status = await statusOf(user, id);
         return status !== null && condition(status) && status;
       },
-      { describe: () => statusOf(user, id), timeoutMs: 150_000 },
+      { describe: () => statusOf(user, id), timeoutMs: 400_000 },
     );
   }
 
@@ -99,7 +99,7 @@ describe.skipIf(problem !== null).each(['container-executor', 'kerberos+containe
       );
       expect(programs).toHaveLength(1);
       process.kill(programs[0]?.pid as number, 'SIGKILL');
-      expect(await cluster.ended(id, 200_000)).toMatchObject({ finalStatus: 'SUCCEEDED', user: 'alice' });
+      expect(await cluster.ended(id, 400_000)).toMatchObject({ finalStatus: 'SUCCEEDED', user: 'alice' });
       await noneLeft(cluster, id, 30_000);
       const final = JSON.parse((await cluster.hdfsRead(`/user/alice/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
       expect(final).toMatchObject({ generations: 2, masterAttempt: 1 });
