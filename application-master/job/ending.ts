@@ -7,15 +7,15 @@ import type { Transition } from './state/transition.ts';
 
 /**
  * The reason why a container is detached from its task:
- * - `leave`: the program has ended. Only the executor is ordered to stop.
+ * - `leave`: only the executor is ordered to stop. If its program is still running, the program gets SIGTERM and a grace period, and the
+ *   job waits briefly for it before the job ends.
  * - `stop`: the task failed or must give up its container. The cluster stops the container, even if the executor is connected.
- * - `drain`: the job has ended. The job waits briefly for the program to end.
  * - `release`: the container was never launched.
  * - `ended`: the cluster has reported that the container has exited.
  * - `unreachable`: the cluster has declared the node lost. The container's processes may still be running.
  * - `preempted`: the NodeManager is about to kill the container.
  */
-export type Detachment = 'leave' | 'stop' | 'drain' | 'release' | 'ended' | 'unreachable' | 'preempted';
+export type Detachment = 'leave' | 'stop' | 'release' | 'ended' | 'unreachable' | 'preempted';
 
 /** Detaches a container from its task. The container then receives stop orders until it has ended. */
 export function detach(transition: Transition, slot: number, how: Detachment, reason: string, refundable = false): void {
@@ -60,7 +60,7 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
     attached,
     reported: how === 'unreachable' ? 'presumed' : how === 'preempted' ? 'preempted' : 'nothing',
     stopAt: transition.now + (attached && how !== 'stop' ? LIMITS.leaveMs : LIMITS.stopAgainMs),
-    drains: how === 'drain' && mayRun,
+    drains: how === 'leave' && mayRun,
     refundable,
   });
 }

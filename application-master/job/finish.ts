@@ -74,7 +74,7 @@ function stopAll(transition: Transition, result: JobResult): void {
   for (const { slot, container, role } of transition.state.tasks) {
     // Do not wait for TensorBoard, because it has no state to save.
     if (container !== null) {
-      detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'drain', reason);
+      detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'leave', reason);
     }
   }
 }

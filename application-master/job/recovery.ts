@@ -26,7 +26,8 @@ export function detectLostTasks(transition: Transition): void {
   for (const { slot } of transition.state.tasks) {
     const cause = lossOf(transition.state, transition.task(slot));
     if (cause !== null) {
-      failTask(transition, slot, cause);
+      // A program at its time limit may store a last checkpoint. All other losses leave no working executor.
+      failTask(transition, slot, cause, cause.kind === 'time-limit' ? 'leave' : 'stop');
     }
     if (transition.state.decision !== null) {
       return;

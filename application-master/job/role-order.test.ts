@@ -282,6 +282,25 @@ describe('time limits', () => {
     expect(scene.status()).toMatchObject({ state: 'FAILED', message: expect.stringContaining('ran longer than its time limit') });
   });
 
+  it('a program at its time limit may store a checkpoint: YARN stops the container only if its executor does not end', () => {
+    const scene = JobScenario.running(limited());
+    const old = scene.container('worker:0');
+    scene.wait(20_000);
+    expect([scene.ordered('stop-program'), scene.ordered('stop-container')]).toEqual([[old], []]);
+    scene.wait(11_000);
+    expect(scene.ordered('stop-container')).toEqual([old]);
+  });
+
+  it('a job that ends at a time limit waits until the program has stored its checkpoint', () => {
+    const scene = JobScenario.running(limited({ restart: { policy: 'never', maxRestarts: 0 } }));
+    scene.wait(21_000);
+    expect([scene.status().state, scene.result]).toEqual(['FAILED', null]);
+    for (const containerId of scene.ordered('stop-program')) {
+      scene.end(containerId, 'exited', 0);
+    }
+    expect(scene.result?.diagnostics).toContain('ran longer than its time limit');
+  });
+
   it('a time limit does not count the time in which the program is not running', () => {
     const scene = new JobScenario(limited());
     scene.register();
