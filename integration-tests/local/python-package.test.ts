@@ -246,6 +246,23 @@ except tony.TonyError as error:
   });
 });
 
+test('an uncaught usage error of the package reports that a restart would repeat it, and no other exception does', async () => {
+  const root = await temporaryFolder();
+  const env = await startTask(root, 1);
+  const reports = async (script: string) => {
+    await writeFile(path.join(root, 'report'), '');
+    await expect(python(script, env)).rejects.toThrow('Traceback');
+    const text = await readFile(path.join(root, 'report'), 'utf8');
+    return text.split('\n').filter(Boolean).map(parseReport);
+  };
+  const usage = 'tony.sweep([], metric="a", goal="best")';
+  expect(await reports(`import tony; ${usage}`)).toEqual([{ type: 'permanent-failure' }]);
+  for (const other of ['raise ValueError("own")', `\ntry:\n  ${usage}\nexcept tony.TonyError as error:\n  raise ValueError() from error`]) {
+    expect(await reports(`import tony; ${other}`)).toEqual([]);
+  }
+  expect(await reports('import tony; tony.data_dir("letters")')).toEqual([]);
+});
+
 test('fsspec opens, lists, moves and removes files of the job, and its errors are those of Python', { timeout: 180_000 }, async () => {
   const root = await temporaryFolder();
   await mkdir(path.join(root, 'digits'), { recursive: true });

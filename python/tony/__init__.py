@@ -6,6 +6,7 @@ The same script also runs outside a job. Its process is then the only worker.
 from ._errors import TonyError
 from ._feed import feed
 from ._files import open_file as open
+from ._permanent_failure import report_permanent_failures as _report_permanent_failures
 from ._report import notice, report
 from ._splits import claim
 from ._storage import (
@@ -46,6 +47,8 @@ __all__ = [
     "summary_dir",
     "sweep",
 ]
+
+_report_permanent_failures()
 
 try:
     from fsspec.registry import register_implementation as _register

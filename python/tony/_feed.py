@@ -26,16 +26,14 @@ def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]
     ends once `producers` producers have ended. The iterator reads at most one chunk ahead, so producers wait if the
     program is slow. To return an unread chunk to the other processes, close the iterator.
 
-    Raises TonyError USAGE outside a job.
+    Raises TonyError USAGE outside a job, and for an invalid argument.
     """
     if not re.fullmatch(r"[\w.-]{1,100}", name, re.ASCII):
         raise TonyError(
-            "DATA_INVALID", f"{name!r} is not a valid feed name: use letters, digits, dots, underscores and dashes"
+            "USAGE", f"{name!r} is not a valid feed name: use letters, digits, dots, underscores and dashes"
         )
     if batch_size < 1 or producers < 1:
-        raise TonyError(
-            "DATA_INVALID", f"batch_size is {batch_size} and producers is {producers}; both must be at least 1"
-        )
+        raise TonyError("USAGE", f"batch_size is {batch_size} and producers is {producers}; both must be at least 1")
     if context().services is None:
         raise TonyError(
             "USAGE",
