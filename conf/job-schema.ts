@@ -105,7 +105,7 @@ export const roleSchema = z.strictObject({
     )
     .optional(),
   timeLimit: duration(
-    "Time limit for each run of a task's program. If the program runs longer, the task fails, and the restart policy applies.",
+    "Time limit for each run of a task's program. At the limit, the program receives SIGTERM, and SIGKILL 3 s later. The task then fails, and the restart policy applies.",
     values.TASK_TIME_LIMIT,
   ).optional(),
   after: z
