@@ -345,7 +345,8 @@ export class Cluster {
   }
 
   /**
-   * Yields the job's newest checkpoint whenever a new one appears. Ends when the training program has ended. For use in evaluators.
+   * Yields the job's newest checkpoint whenever a new one appears. Ends when the training program has ended. For use in evaluators. A
+   * callback of `fit` must not wait for a checkpoint, because the ranks complete a checkpoint only while they take further steps.
    * @param options `phase` restricts the checkpoints to one phase, and `everyMs` sets the polling interval.
    */
   async *checkpoints(

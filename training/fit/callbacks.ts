@@ -21,6 +21,9 @@ export interface BatchLogs {
  * Callbacks in the form that `model.fit` accepts: `tf.callbacks.earlyStopping()`, `new tf.CustomCallback({...})`, or a plain object. Every
  * rank calls its callbacks with the same values. If a callback on any rank sets `model.stopTraining = true`, training ends on all ranks
  * after the same step.
+ *
+ * Training continues only when the callback's promise has resolved, so a callback must not wait for a checkpoint of its own training: the
+ * ranks complete a checkpoint only while they take further steps.
  */
 export interface FitCallbacks {
   setParams?(params: Record<string, number | string | boolean | string[]>): void;
