@@ -14,6 +14,7 @@ except ImportError:  # Outside a job, the package tony is optional.
     tony = None
 
 MODEL = "model.ubj"
+PARAMETERS = {"objective": "multi:softmax", "num_class": 10, "max_depth": 4, "eval_metric": "merror"}
 
 
 def load(folder, name, examples):
@@ -49,7 +50,7 @@ def main():
     checkpoint = tony.restore_checkpoint() if tony else None
     before = xgb.Booster(model_file=os.path.join(checkpoint.path, MODEL)) if checkpoint else None
     model = xgb.train(
-        {"objective": "multi:softmax", "num_class": 10, "max_depth": 4, "eval_metric": "merror"},
+        PARAMETERS,
         train,
         num_boost_round=args.rounds - (checkpoint.step if checkpoint else 0),
         evals=[(test, "test")],
