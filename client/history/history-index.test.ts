@@ -95,6 +95,17 @@ test("a user with many large histories does not push other users' jobs out of a 
   expect(JSON.stringify(jobs).length).toBeLessThan(20_000);
 });
 
+test('a list says that states may be old if the cluster does not answer, unless all jobs have a recorded end', async () => {
+  end('alice', 1);
+  const list = async () => new HistoryIndex(storeOf('silent')).list({ user: null, limit: 50 });
+  expect((await list()).message).toBe('');
+  leave('alice', 2, { 'events-1.jsonl': event('program-started', 1) });
+  expect(await list()).toMatchObject({
+    jobs: [{ status: { state: 'RUNNING' } }, { status: { state: 'SUCCEEDED' } }],
+    message: 'The cluster does not answer, so jobs without a recorded end are shown in the last state that they recorded.',
+  });
+});
+
 test("large damaged final.json files count only against their owner's share", async () => {
   for (let number = 100; number < 120; number++) {
     leave('mallory', number, { 'final.json': `{${'x'.repeat(MiB)}` });

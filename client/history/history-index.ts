@@ -38,7 +38,7 @@ export interface ListedJob {
 
 export interface HistoryListing {
   readonly jobs: readonly ListedJob[];
-  /** Reason why the list omits some jobs, or '' if it is complete. */
+  /** Reason why the list omits some jobs, or shows old states, or '' if it is complete. */
   readonly message: string;
 }
 
@@ -54,6 +54,8 @@ interface Looked {
   readonly found: Known['found'] | null;
   readonly bytes: number;
 }
+
+const SILENT = 'The cluster does not answer, so jobs without a recorded end are shown in the last state that they recorded.';
 
 /** Lists jobs from their histories, newest first. Caches the jobs, and reads only the files that have changed. */
 export class HistoryIndex {
@@ -123,6 +125,9 @@ export class HistoryIndex {
     const looked = await Promise.all(places.map((place) => this.#look(place, budget, messages)));
     const open = looked.flatMap(({ place, found }) => (found !== null && 'open' in found ? [place] : []));
     const answers = await this.#store.answers(open);
+    if (open.some(({ folder }) => answers.get(folder) === 'silent') && !messages.includes(SILENT)) {
+      messages.push(SILENT);
+    }
     budget.spend(
       this.#now() - begun,
       looked.map(({ place: { user }, bytes }) => ({ user, bytes })),

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { CONTAINER_LAYOUT } from '../../conf/job.ts';
 import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
-import { TonyError } from '../../platform/errors.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
@@ -320,13 +320,18 @@ export async function* contents(file: string, signal: AbortSignal | undefined): 
 }
 
 /**
- * Runs `action`, and converts access errors to STAGING_UNWRITABLE. The message names the staging root, because users do not know the paths
+ * Runs `action`, and converts access errors to STAGING_UNWRITABLE. The messages about access and about room name the staging root, because users do not know the paths
  * of the files within it.
  */
 export async function naming<T>(root: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (error) {
+    if (isTonyError(error, 'STORAGE_FULL')) {
+      throw new TonyError('STORAGE_FULL', `There is no room for the job's files in the staging folder ${root}: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
     if (!(error instanceof TonyError) || error.code !== 'ACCESS_DENIED') {
       throw error;
     }

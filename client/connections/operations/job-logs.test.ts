@@ -169,6 +169,11 @@ test('gives the reason why the tasks of a job are unknown', async () => {
     message: "The job's tasks are unknown, so worker:0 cannot be found.",
     hint: 'a job of alice, and bob is not in its acls.view',
   });
+  await expect(followed(connection, { follow: false })).rejects.toMatchObject({
+    code: 'LOGS_UNAVAILABLE',
+    message: expect.stringMatching(/^The logs of \S+ cannot be found\.$/),
+    hint: 'a job of alice, and bob is not in its acls.view',
+  });
 });
 
 test('follow survives outages during observations and reads, and yields each line exactly once', async () => {

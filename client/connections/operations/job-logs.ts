@@ -348,7 +348,11 @@ function isElastic(task: string, { status }: Observation): boolean {
   return status?.elastic?.role === role && Number(index) < (status?.elastic?.most ?? 0);
 }
 
-function nothing(applicationId: string, task: string | undefined, { result }: Observation): TonyError {
+function nothing(applicationId: string, task: string | undefined, { result, status, phase, waiting }: Observation): TonyError {
+  // The ApplicationMaster runs, but does not show the job to this user.
+  if (result === null && status === null && phase === 'RUNNING' && waiting !== '') {
+    return new TonyError('LOGS_UNAVAILABLE', `The logs of ${task ?? applicationId} cannot be found.`, { hint: waiting });
+  }
   const hint =
     result === null
       ? 'Add -f to wait for the logs.'
