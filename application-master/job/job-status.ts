@@ -157,6 +157,7 @@ function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
     role: task.role.name,
     index: task.index,
     state: task.state,
+    rank: task.rank,
     generation: task.generation,
     attempts: task.attempts,
     failures: task.failures.charged,

@@ -49,6 +49,7 @@ function unknownTask(role: string, index: number): TaskStatus {
     role,
     index,
     state: 'requested',
+    rank: null,
     generation: 0,
     attempts: 0,
     failures: 0,

@@ -98,6 +98,7 @@ const task: z.ZodType<TaskStatus> = z.object({
   role: z.string().regex(ROLE_NAME),
   index: z.int().nonnegative(),
   state: z.enum(TASK_STATES).catch('stopped'),
+  rank: z.int().nonnegative().nullable().catch(null),
   generation: number,
   attempts: number,
   failures: number,

@@ -12,6 +12,7 @@ export function taskStatus(change: Partial<TaskStatus> = {}): TaskStatus {
     role: 'worker',
     index: 0,
     state: 'running',
+    rank: 0,
     generation: 1,
     attempts: 1,
     failures: 0,

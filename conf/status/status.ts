@@ -92,6 +92,8 @@ export interface TaskStatus {
   readonly role: string;
   readonly index: number;
   readonly state: TaskState;
+  /** The task's number within the gang, or null if it has none. */
+  readonly rank: number | null;
   readonly generation: number;
   readonly attempts: number;
   readonly failures: number;

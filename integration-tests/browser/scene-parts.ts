@@ -38,6 +38,7 @@ export function task(role: string, index: number, changes: Partial<TaskStatus>):
     role,
     index,
     state: 'running',
+    rank: null,
     generation: 1,
     attempts: 1,
     failures: 0,

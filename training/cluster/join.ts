@@ -9,9 +9,10 @@ import { storageAlone, storageOfJob } from '../process/open-storage.ts';
 import { reportPermanentFailures } from '../process/permanent-failure.ts';
 import { openReport } from '../process/report.ts';
 import { readTask } from '../process/task.ts';
-import type { Member, Report, TaskContext } from '../process/task-context.ts';
+import { type Member, type Report, rankNames, type TaskContext } from '../process/task-context.ts';
 import { uriOf } from '../process/uri-of.ts';
-import { Ring, type RingTimeouts } from '../ring/ring.ts';
+import { Ring } from '../ring/ring.ts';
+import type { RingTimeouts } from '../ring/ring-options.ts';
 import { Cluster } from './cluster.ts';
 
 export interface JoinOptions {
@@ -150,6 +151,7 @@ async function openRing(task: TaskContext | null, options: JoinOptions, report: 
       `the task file's member list does not match the ${task.worldSize} ranks expected in generation ${task.generation}`,
     );
   }
+  const names = rankNames(task);
   return await Ring.join({
     rank: task.rank,
     worldSize: task.worldSize,
@@ -158,9 +160,9 @@ async function openRing(task: TaskContext | null, options: JoinOptions, report: 
     security: task.strategy.wireSecurity,
     listener: task.listener,
     addresses: ranked,
+    names,
     onLost: (rank, cause) => {
-      const { role, index } = ranked[rank] as Member;
-      process.stderr.write(`tony-ts: ${role}:${index} (rank ${rank}) ${cause}; waiting for the job to replace it\n`);
+      process.stderr.write(`tony-ts: ${names[rank]} ${cause}; waiting for the job to replace it\n`);
       report({ type: 'peer-lost', rank });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

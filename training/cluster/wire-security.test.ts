@@ -55,7 +55,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   'all-reduce': {
     ...{ workers: 3, servers: 0, of: (wireSecurity) => ({ type: 'all-reduce', wire: 'float32', wireSecurity }) },
     changedIn: 'authenticated',
-    ...{ behind: { role: 'worker', index: 0 }, reader: 1, message: /TonyError: rank 0 sent data that was modified/ },
+    ...{ behind: { role: 'worker', index: 0 }, reader: 1, message: /TonyError: worker:0 sent data that was modified/ },
   },
   // Only one worker, because with several workers the weights depend on the order in which gradients arrive.
   'parameter-server': {

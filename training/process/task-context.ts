@@ -65,6 +65,12 @@ export const taskSchema = z.object({
 export type TaskContext = DeepReadonly<z.output<typeof taskSchema>>;
 export type Member = TaskContext['members'][number];
 
+/** Returns the names of the ranked tasks, by rank. */
+export function rankNames({ members }: TaskContext): string[] {
+  const ranked = members.filter(({ rank }) => rank !== null).sort((one, other) => (one.rank ?? 0) - (other.rank ?? 0));
+  return ranked.map(({ role, index }) => `${role}:${index}`);
+}
+
 /** One line of the report file. Programs in any language can write it. */
 export type Report =
   /** `total`: the step number expected at the end of training. */

@@ -8,7 +8,8 @@ import type { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { CHALLENGE_BYTES, encodeChallenge, encodeHello, HELLO_BYTES } from '../connections/handshake.ts';
 import { openEarlyListener } from '../connections/listener.ts';
-import { Ring, type RingTimeouts } from './ring.ts';
+import { Ring } from './ring.ts';
+import type { RingTimeouts } from './ring-options.ts';
 
 const KEY = new Secret(randomBytes(32));
 

@@ -1,52 +1,20 @@
-import type { Server } from 'node:net';
 import type { WireSecurity } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import type { LossCode } from '../connections/channel.ts';
 import { acceptNeighbour, dialNeighbour } from '../connections/connect.ts';
 import { connectAll, type Peer } from '../connections/connect-all.ts';
-import { type Listener, openListener } from '../connections/listener.ts';
+import { openListener } from '../connections/listener.ts';
+import { rankName } from '../connections/rank-name.ts';
 import { type EndEvents, RingReceiver, RingSender } from './ring-ends.ts';
 import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart, type Wire } from './ring-exchange.ts';
 import { describeFrame, type RingFrame, type RingFrameKind } from './ring-frame.ts';
+import { DEFAULT_TIMEOUTS, type RingOptions, type RingTimeouts } from './ring-options.ts';
 import { createVector, type Lane, MAX_NUMBERS, MAX_NUMBERS_WITH_IMAGE, type RingVector } from './ring-vector.ts';
 import { aheadOf, SendWindow } from './send-window.ts';
 
-export interface RingOptions {
-  readonly rank: number;
-  readonly worldSize: number;
-  readonly generation: number;
-  readonly key: Secret;
-  /** How to protect the traffic. Default: `none`. All ranks must use the same setting. */
-  readonly security?: WireSecurity;
-  readonly listener: Listener | Server;
-  readonly addresses: readonly { readonly host: string; readonly port: number }[];
-  /** Called at most once, as soon as the ring loses a neighbour. */
-  readonly onLost: (rank: number, cause: string) => void;
-  /** Called for each rejected connection and each failed attempt to connect, until the ring is complete. */
-  readonly onRefused?: (reason: string) => void;
-  readonly timeouts?: Partial<RingTimeouts>;
-}
-
-export interface RingTimeouts {
-  /** The maximum time in ms that `join` waits for both neighbours. */
-  readonly joinMs: number;
-  /**
-   * The time in ms without traffic after which a call treats the neighbour as lost. The first call waits for `joinMs` if that is longer,
-   * because ranks may need different times to load their data.
-   */
-  readonly silenceMs: number;
-  /**
-   * How long, in ms, calls keep waiting after a neighbour has been lost. After this time, they fail. The ApplicationMaster usually stops
-   * this generation within that time.
-   */
-  readonly graceMs: number;
-}
-
 /** The number of ranks in this thread, by key. Only tests run several ranks in one thread. */
 const inThisThread = new WeakMap<Secret, number>();
-
-export const DEFAULT_TIMEOUTS: RingTimeouts = { joinMs: 300_000, silenceMs: 120_000, graceMs: 60_000 };
 
 /**
  * One rank of the ring. The ranks of one generation form a ring over TCP, in which each rank is connected to its two neighbours. Every
@@ -112,12 +80,14 @@ export class Ring {
   get setting(): Omit<RingOptions, 'listener' | 'addresses' | 'onLost'> & {
     readonly security: WireSecurity;
     readonly hosts: readonly string[];
+    readonly names: readonly string[];
     readonly timeouts: RingTimeouts;
     readonly sharesThread: boolean;
   } {
-    const { rank, worldSize, generation, key, security = 'none', addresses } = this.#options;
+    const { rank, worldSize, generation, key, security = 'none', addresses, names = [] } = this.#options;
     const hosts = addresses.map(({ host }) => host);
-    return { rank, worldSize, generation, key, security, hosts, timeouts: this.#timeouts, sharesThread: (inThisThread.get(key) ?? 0) > 1 };
+    const sharesThread = (inThisThread.get(key) ?? 0) > 1;
+    return { rank, worldSize, generation, key, security, hosts, names, timeouts: this.#timeouts, sharesThread };
   }
 
   get #leftRank(): number {
@@ -128,6 +98,10 @@ export class Ring {
     return (this.rank + 1) % this.worldSize;
   }
 
+  #nameOf(rank: number): string {
+    return rankName(rank, this.#options.names);
+  }
+
   async #connect(options: RingOptions): Promise<void> {
     const { rank, worldSize, generation, security = 'none' } = options;
     const key = options.key.reveal();
@@ -136,19 +110,19 @@ export class Ring {
     }
     const address = options.addresses[this.#leftRank];
     if (address === undefined) {
-      throw new TonyError('RING_JOIN_FAILED', `the address of rank ${this.#leftRank} is unknown`);
+      throw new TonyError('RING_JOIN_FAILED', `the address of ${this.#nameOf(this.#leftRank)} is unknown`);
     }
     const [to, from] = [this.#leftRank, this.#rightRank];
     const server = 'host' in options.listener ? await openListener(options.listener) : options.listener;
     const left: Peer = {
-      name: `rank ${to}`,
+      name: this.#nameOf(to),
       connect: async (signal, onRefused) =>
         this.#left.attach(
           await dialNeighbour(address, key, { generation, worldSize, from: rank, to, security }, this.#left, signal, onRefused),
         ),
     };
     const right: Peer = {
-      name: `rank ${from}`,
+      name: this.#nameOf(from),
       connect: async (signal, onRefused) =>
         this.#right.attach(await acceptNeighbour(server, key, { generation, worldSize, from, to: rank, security }, signal, onRefused)),
     };
@@ -208,7 +182,7 @@ export class Ring {
       inThisThread.set(this.#options.key, (inThisThread.get(this.#options.key) ?? 1) - 1);
       clearTimeout(this.#graceTimer ?? undefined);
       this.#graceTimer = null;
-      this.#break(new TonyError('RING_MISMATCH', `rank ${this.rank} has closed its ring`));
+      this.#break(new TonyError('RING_MISMATCH', `${this.#nameOf(this.rank)} has closed its ring`));
       this.#right.end(this.#sequence);
       this.#left.end(this.#sequence);
       this.#keepProcessAlive(false);
@@ -292,7 +266,9 @@ export class Ring {
       },
       mismatch: (actual) => {
         const own = this.#currentFrame === null ? 'no call' : describeFrame(this.#currentFrame);
-        this.#mismatch(`the ranks make different calls: rank ${peer}: ${describeFrame(actual)}; rank ${this.rank}: ${own}`);
+        this.#mismatch(
+          `the ranks make different calls: ${this.#nameOf(peer)}: ${describeFrame(actual)}; ${this.#nameOf(this.rank)}: ${own}`,
+        );
       },
       ended: (calls) => {
         this.#ended.set(peer, calls);
@@ -307,7 +283,9 @@ export class Ring {
     const frame = this.#currentFrame;
     for (const [peer, calls] of this.#ended) {
       if (frame !== null && calls <= frame.sequence) {
-        this.#mismatch(`rank ${peer} has ended its training, but rank ${this.rank} makes another call: ${describeFrame(frame)}`);
+        this.#mismatch(
+          `${this.#nameOf(peer)} has ended its training, but ${this.#nameOf(this.rank)} makes another call: ${describeFrame(frame)}`,
+        );
       }
     }
   }
@@ -342,7 +320,7 @@ export class Ring {
     if (altered !== null && (this.#state === 'open' || this.#state === 'lost')) {
       this.#state = 'broken';
       clearTimeout(this.#graceTimer ?? undefined);
-      this.#break(new TonyError('WIRE_INTEGRITY', `rank ${altered.peer} ${altered.cause}`));
+      this.#break(new TonyError('WIRE_INTEGRITY', `${this.#nameOf(altered.peer)} ${altered.cause}`));
       this.#destroy();
       return;
     }
@@ -352,7 +330,7 @@ export class Ring {
     this.#state = 'lost';
     this.#graceTimer = setTimeout(() => {
       this.#state = 'broken';
-      this.#break(new TonyError('PEER_LOST', `rank ${peer} ${cause}`));
+      this.#break(new TonyError('PEER_LOST', `${this.#nameOf(peer)} ${cause}`));
       this.#destroy();
     }, this.#timeouts.graceMs);
     if (this.#currentFrame === null) {

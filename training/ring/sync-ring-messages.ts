@@ -21,6 +21,7 @@ export interface SyncRingStart {
   readonly key: Uint8Array;
   readonly security: WireSecurity;
   readonly host: string;
+  readonly names: readonly string[];
   readonly timeouts: { readonly joinMs: number; readonly silenceMs: number; readonly graceMs: number };
   readonly control: SharedArrayBuffer;
   readonly numbers: SharedArrayBuffer;

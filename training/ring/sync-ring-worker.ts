@@ -49,10 +49,11 @@ const vectors = new Map<number, Float32Array<ArrayBuffer>>();
 async function answer(message: ToSyncRing): Promise<void> {
   switch (message.type) {
     case 'join': {
-      const { rank, worldSize, generation, security, timeouts } = start;
+      const { rank, worldSize, generation, security, names, timeouts } = start;
       const { addresses } = message;
       const key = new Secret(start.key);
-      ring = await Ring.join({ rank, worldSize, generation, key, security, listener: listener.server, addresses, onLost, timeouts });
+      const { server } = listener;
+      ring = await Ring.join({ rank, worldSize, generation, key, security, listener: server, addresses, names, onLost, timeouts });
       post({ type: 'joined' });
       return;
     }

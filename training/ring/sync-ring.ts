@@ -40,9 +40,9 @@ export class SyncRing {
    * @throws TonyError RING_JOIN_FAILED, PEER_LOST.
    */
   static async open(ring: Ring, capacity: number): Promise<SyncRing | null> {
-    const { rank, worldSize, generation, key, security, hosts, timeouts, sharesThread } = ring.setting;
+    const { rank, worldSize, generation, key, security, hosts, names, timeouts, sharesThread } = ring.setting;
     const start: SyncRingStart = {
-      ...{ rank, worldSize, generation, security, timeouts },
+      ...{ rank, worldSize, generation, security, names, timeouts },
       key: Uint8Array.from(key.reveal()),
       host: hosts[rank] as string,
       control: new SharedArrayBuffer(4 * CONTROL.length),

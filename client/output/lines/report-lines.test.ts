@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { taskFailure } from '../../../conf/status/job-status.fixture.ts';
+import { taskFailure, taskStatus } from '../../../conf/status/job-status.fixture.ts';
 import type { JobReport } from '../../connections/operations/follow-job.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { eventLine, reportLines, uploadBar } from './report-lines.ts';
@@ -17,7 +17,7 @@ function report(metrics: Record<string, number>): JobReport {
     checkpointDir: null,
     summaryDir: null,
     generations: 1,
-    tasks: [],
+    tasks: [taskStatus(), taskStatus({ role: 'trainer', index: 3, rank: 1 })],
   };
 }
 
@@ -74,7 +74,7 @@ test('the step time is reported in one line, largest part first', () => {
     'application_1_0001 SUCCEEDED',
     LOGS,
     'train acc: 99.22 %',
-    'step time: 6.2 ms exchange, 3.6 ms compute; rank 1 was the slowest',
+    'step time: 6.2 ms exchange, 3.6 ms compute; trainer:3 was the slowest',
   ]);
   expect(reportLines(report({ 'train/acc': 1 }), PLAIN)).toEqual(['application_1_0001 SUCCEEDED', LOGS, 'train acc: 100.00 %']);
 });

@@ -120,17 +120,18 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
     for (const [name, value] of Object.entries(withoutProfile(report.metrics))) {
       lines.push(describeMetric(harmless(name), value));
     }
-    lines.push(...profileLine(report.metrics));
+    lines.push(...profileLine(report));
   }
   return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
 }
 
-/** Formats a step profile, such as `step time: 6.2 ms exchange, 3.6 ms compute; rank 0 was the slowest`. */
-function profileLine(metrics: Readonly<Record<string, number>>): string[] {
+/** Formats a step profile, such as `step time: 6.2 ms exchange, 3.6 ms compute; worker:0 was the slowest`. */
+function profileLine({ metrics, tasks }: JobReport): string[] {
   const profile = stepProfile(metrics);
   if (profile === null) {
     return [];
   }
   const parts = profile.activities.map(({ name, ms }) => `${ms.toFixed(1)} ms ${name}`);
-  return [`step time: ${parts.join(', ')}${profile.slowestRank === undefined ? '' : `; rank ${profile.slowestRank} was the slowest`}`];
+  const slowest = tasks.find(({ rank }) => rank !== null && rank === profile.slowestRank);
+  return [`step time: ${parts.join(', ')}${slowest === undefined ? '' : `; ${slowest.role}:${slowest.index} was the slowest`}`];
 }

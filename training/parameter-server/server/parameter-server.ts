@@ -5,6 +5,7 @@ import type { Secret } from '../../../platform/secret.ts';
 import type { Channel } from '../../connections/channel.ts';
 import { IncomingHandshakes } from '../../connections/incoming-handshakes.ts';
 import { type Listener, openListener } from '../../connections/listener.ts';
+import { rankName } from '../../connections/rank-name.ts';
 import { serverKey } from '../protocol/server-key.ts';
 import { ServerSession, type ServerTimeouts, type SessionOptions } from './session.ts';
 import { WorkerConnection } from './worker-connection.ts';
@@ -82,7 +83,7 @@ export class ParameterServer {
   #serve(channel: Channel, rank: number): void {
     const { socket } = channel;
     this.#connections.add(socket);
-    const connection = new WorkerConnection(channel, rank, (run) => this.#sessionOf(run));
+    const connection = new WorkerConnection(channel, { rank, name: rankName(rank, this.#options.names) }, (run) => this.#sessionOf(run));
     connection.start();
     // `start` registered its `close` listener earlier, so the session has already detached the worker.
     socket.once('close', () => {

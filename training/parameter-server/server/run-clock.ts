@@ -1,7 +1,10 @@
+import { rankName } from '../../connections/rank-name.ts';
 import { StalenessClock } from './staleness-clock.ts';
 
 export interface RunClockOptions {
   readonly worldSize: number;
+  /** The names of the workers in messages, by rank. */
+  readonly names: readonly string[];
   readonly onNotice: (message: string) => void;
   /** Called after the clock has given up on a worker. Other workers may then be able to continue. */
   readonly onGivenUp: () => void;
@@ -29,7 +32,8 @@ export class RunClock extends StalenessClock {
       this.#timers.delete(rank);
       const state = this.stateOf(rank);
       if (state === 'lost' || state === 'awaited') {
-        this.#options.onNotice(`rank ${rank} has not been connected for ${ms / 1000} s; the other workers continue without it`);
+        const { names, onNotice } = this.#options;
+        onNotice(`${rankName(rank, names)} has not been connected for ${ms / 1000} s; the other workers continue without it`);
         this.giveUp(rank);
         this.#options.onGivenUp();
       }

@@ -2,7 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import { Secret } from '../../../platform/secret.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import type { Report, TaskContext } from '../../process/task-context.ts';
+import { type Report, rankNames, type TaskContext } from '../../process/task-context.ts';
 import { ParameterServer } from './parameter-server.ts';
 import type { ServerTimeouts } from './session.ts';
 
@@ -29,6 +29,7 @@ export async function serveParameters(
   const server = await ParameterServer.open({
     ...{ index, worldSize, generation, listener },
     security: strategy.wireSecurity,
+    names: rankNames(task),
     tf: world.tf,
     storage: world.storage,
     checkpointDir: task.checkpoint.dir,

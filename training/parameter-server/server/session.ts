@@ -28,6 +28,8 @@ export interface SessionOptions extends ServerTimeouts {
   /** This server's index. Server 0 also holds the state that is not split, such as the non-trainable weights and the signals. */
   readonly index: number;
   readonly worldSize: number;
+  /** The names of the workers in messages, by rank, for example `worker:1`. Default: `rank 1`. */
+  readonly names?: readonly string[];
   readonly onNotice: (message: string) => void;
 }
 
@@ -53,9 +55,9 @@ export class ServerSession {
   #reason: string | null = null;
 
   constructor(options: SessionOptions) {
-    const { worldSize, storage, checkpointDir, onNotice } = options;
+    const { worldSize, storage, checkpointDir, names = [], onNotice } = options;
     this.#options = options;
-    this.#clock = new RunClock({ worldSize, onNotice, onGivenUp: () => this.#delayed.release() });
+    this.#clock = new RunClock({ worldSize, names, onNotice, onGivenUp: () => this.#delayed.release() });
     this.#end = new RunEnd(this.#clock, this.#delayed);
     this.#pause = new CheckpointPause(worldSize, this.#clock, this.#delayed);
     this.#checkpoints = new ServerCheckpoints(storage, checkpointDir);

@@ -9,6 +9,7 @@ import type { Client } from './worker-request.ts';
 /** The server's side of the connection to one worker in one run. */
 export class WorkerConnection implements Client {
   readonly rank: number;
+  readonly #name: string;
   readonly #channel: Channel;
   readonly #sessionOf: (run: number) => ServerSession;
   readonly #reader: ServerFrameReader;
@@ -19,15 +20,16 @@ export class WorkerConnection implements Client {
   #gradients = new Uint8Array(0);
   #saidBye = false;
 
-  constructor(channel: Channel, rank: number, sessionOf: (run: number) => ServerSession) {
+  constructor(channel: Channel, { rank, name }: { rank: number; name: string }, sessionOf: (run: number) => ServerSession) {
     this.rank = rank;
+    this.#name = name;
     this.#channel = channel;
     this.#sessionOf = sessionOf;
     this.#reader = new ServerFrameReader({
       place: (frame, head) => this.#place(frame, head),
       complete: (frame, head, body) => this.#complete(frame, head, body),
       broken: (reason) => {
-        process.stderr.write(`tony-ts: rank ${rank} ${reason}\n`);
+        process.stderr.write(`tony-ts: ${name} ${reason}\n`);
         channel.socket.destroy();
       },
     });
@@ -40,7 +42,7 @@ export class WorkerConnection implements Client {
     this.#channel.watch((cause, code) => {
       if (code === 'WIRE_INTEGRITY' && !isReported) {
         isReported = true;
-        process.stderr.write(`tony-ts: ${code}: rank ${this.rank} ${cause}\n`);
+        process.stderr.write(`tony-ts: ${code}: ${this.#name} ${cause}\n`);
       }
     });
     socket.once('close', () => {

@@ -2,7 +2,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
 import type { LossCode } from '../../connections/channel.ts';
 import { connectAll } from '../../connections/connect-all.ts';
-import { DEFAULT_TIMEOUTS, type RingOptions, type RingTimeouts } from '../../ring/ring.ts';
+import { DEFAULT_TIMEOUTS, type RingOptions, type RingTimeouts } from '../../ring/ring-options.ts';
 import { getAnswer, helloAnswer, type ServerAsk, type SharedKey } from '../protocol/messages.ts';
 import { serverKey } from '../protocol/server-key.ts';
 import { type ServerAnswer, ServerConnection } from './server-connection.ts';
