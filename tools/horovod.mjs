@@ -4,14 +4,13 @@
  * build. PyPI has only Horovod's sources. Requires cmake, g++, and Debian's python3-torch, libtorch-dev, python3-dev and python3-pip.
  */
 import { existsSync } from 'node:fs';
-import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { keptFolder } from '../integration-tests/kept-folder.mjs';
 import { ROOT, runInherited } from './install.mjs';
 
 const VERSION = '0.28.1';
 const PYTHON = '/usr/bin/python3';
 const folder = path.join(ROOT, '.cache', 'horovod');
-const building = `${folder}.${process.pid}`;
 
 if (existsSync(folder)) {
   console.log(`${folder} exists. To build Horovod again, remove it.`);
@@ -27,14 +26,11 @@ if (existsSync(folder)) {
   };
   try {
     // The build imports PyTorch, so it must not run in isolation from the system's packages.
-    const words = ['-m', 'pip', 'install', '--no-build-isolation', '--no-binary', 'horovod', '--target', building];
-    await runInherited(PYTHON, [...words, `horovod==${VERSION}`], { env });
-    await rename(building, folder);
+    const words = ['-m', 'pip', 'install', '--no-build-isolation', '--no-binary', 'horovod'];
+    await keptFolder(folder, (partial) => runInherited(PYTHON, [...words, '--target', partial, `horovod==${VERSION}`], { env }));
     console.log(`built Horovod ${VERSION} in ${folder}`);
   } catch (error) {
     console.error(`horovod: ${/** @type {Error} */ (error).message}`);
     process.exitCode = 1;
-  } finally {
-    await rm(building, { recursive: true, force: true });
   }
 }

@@ -1,14 +1,17 @@
 /** Provides the jars of a Hadoop version. Maven downloads them once; an incomplete folder is never used. */
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { withLock } from '../kept-folder.mjs';
 import { CACHE, DEFAULT_HADOOP, ROOT, versionFolder } from './layout.mjs';
 
 export const POM = path.join(ROOT, 'integration-tests', 'cluster', 'pom.xml');
 const GATEWAYS_POM = path.join(ROOT, 'integration-tests', 'cluster', 'gateways-pom.xml');
 const KNOX_POM = path.join(ROOT, 'integration-tests', 'knox', 'pom.xml');
+/** Maven's goal that copies a pom's jars. Its caller adds the folder. */
+export const COPY_JARS = ['dependency:copy-dependencies', '-DincludeScope=runtime'];
 const DOWNLOAD_LIMIT_MS = 20 * 60_000;
 
 /**
@@ -83,37 +86,23 @@ async function jarsOf({ file, selection, contains }, home, log) {
   if (await isComplete(home, pom)) {
     return lib;
   }
-  const started = performance.now();
-  log(`downloading the jars of ${path.basename(home)} with Maven (once, about a minute) ...`);
-  await mkdir(home, { recursive: true });
-  // Concurrent commands each fill their own folder. The first complete folder is kept.
-  const folder = await mkdtemp(path.join(home, 'download-'));
-  try {
-    await runMaven([
-      '-B',
-      '-q',
-      '-f',
-      file,
-      ...selection,
-      'dependency:copy-dependencies',
-      '-DincludeScope=runtime',
-      `-DoutputDirectory=${folder}`,
-    ]);
-    const jars = await lengths(folder);
-    if (!Object.keys(jars).some((name) => name.startsWith(contains))) {
-      throw new Error(`Maven succeeded, but ${folder} does not contain ${contains}`);
-    }
+  await withLock(lib, async () => {
+    // Another process may have downloaded the jars while this one waited for the lock.
     if (await isComplete(home, pom)) {
-      return lib;
+      return;
     }
+    const started = performance.now();
+    log(`downloading the jars of ${path.basename(home)} with Maven (once, about a minute) ...`);
     await rm(manifestOf(home), { force: true });
     await rm(lib, { recursive: true, force: true });
-    await rename(folder, lib);
+    await runMaven(['-B', '-q', '-f', file, ...selection, ...COPY_JARS, `-DoutputDirectory=${lib}`]);
+    const jars = await lengths(lib);
+    if (!Object.keys(jars).some((name) => name.startsWith(contains))) {
+      throw new Error(`Maven succeeded, but ${lib} does not contain ${contains}`);
+    }
     await writeFile(manifestOf(home), JSON.stringify({ pom, jars }));
     log(`downloaded ${Object.keys(jars).length} jars in ${((performance.now() - started) / 1000).toFixed(0)} s`);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  });
   return lib;
 }
 

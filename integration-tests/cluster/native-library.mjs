@@ -4,8 +4,8 @@
  * to aggregate logs.
  */
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { keptFolder } from '../kept-folder.mjs';
 import { POM, runMaven } from './jars.mjs';
 import { CACHE } from './layout.mjs';
 
@@ -44,21 +44,10 @@ export async function ensureNativeLibrary(log = () => {}) {
     throw new Error(`${VARIABLE} names ${process.env[VARIABLE]}, which has no libhadoop.so`);
   }
   log(`taking libhadoop.so from ${ARTIFACT} with Maven ...`);
-  await mkdir(CACHE, { recursive: true });
-  const folder = await mkdtemp(path.join(CACHE, 'libhadoop-'));
-  try {
+  await keptFolder(target, async (folder) => {
     const options = [`-Dartifact=${ARTIFACT}`, `-DoutputDirectory=${folder}`, `-Dcluster.target=${path.join(folder, 'target')}`];
     await runMaven(['-B', '-q', '-f', POM, `${PLUGIN}:unpack`, ...options, '-Dmdep.unpack.includes=nativelib/*/libhadoop.so']);
-    await chmod(folder, 0o755);
-    await rename(folder, target).catch((error) => {
-      // Another command has created the folder at the same time.
-      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') {
-        throw error;
-      }
-    });
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  });
   if (!existsSync(path.join(nativeLibraryFolder(), 'libhadoop.so'))) {
     throw new Error(`${ARTIFACT} has no libhadoop.so for ${process.arch}`);
   }

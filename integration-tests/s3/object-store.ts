@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -10,8 +9,9 @@ import { afterAll, beforeAll } from 'vitest';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { Secret } from '../../platform/secret.ts';
 import type { S3Connection } from '../../storage/s3/s3-connection.ts';
-import { runMaven } from '../cluster/jars.mjs';
+import { COPY_JARS, runMaven } from '../cluster/jars.mjs';
 import { CACHE } from '../cluster/layout.mjs';
+import { keptFolder } from '../kept-folder.mjs';
 
 const POM = path.join(import.meta.dirname, 'pom.xml');
 const START_MS = 60_000;
@@ -129,21 +129,7 @@ async function jars(): Promise<string> {
     .update(await readFile(POM))
     .digest('hex')
     .slice(0, 12);
-  const lib = path.join(CACHE, `s3proxy-${version}`);
-  if (!existsSync(lib)) {
-    await mkdir(CACHE, { recursive: true });
-    const folder = await mkdtemp(`${lib}.`);
-    try {
-      await runMaven(['-B', '-q', '-f', POM, 'dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${folder}`]);
-      // A concurrent run may already have created the folder.
-      await rename(folder, lib).catch((error: unknown) => {
-        if (!existsSync(lib)) {
-          throw error;
-        }
-      });
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
-  }
-  return lib;
+  return keptFolder(path.join(CACHE, `s3proxy-${version}`), (folder) =>
+    runMaven(['-B', '-q', '-f', POM, ...COPY_JARS, `-DoutputDirectory=${folder}`]),
+  );
 }
