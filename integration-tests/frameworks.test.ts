@@ -64,21 +64,9 @@ async function trainWithKill({ example, python, arguments: words, data, hasSumma
   ]);
   expect(submitted).toMatchObject({ stderr: '', exitCode: 0 });
   const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';
-  const status = async (): Promise<JobStatus> => {
-    const answer = await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${USER}`, {
-      signal: AbortSignal.timeout(10_000),
-    });
-    return (await answer.json()) as JobStatus;
-  };
-  const { tasks } = await until(
-    async () => {
-      const found = await status();
-      return found.checkpointStep === 50 && found;
-    },
-    { describe: () => status().catch(String), timeoutMs: 120_000 },
-  );
+  const { tasks } = await cluster.reached(id, ({ checkpointStep }) => checkpointStep === 50);
   if (hasSummaries) {
-    await expectLossOf(id, status);
+    await expectLossOf(id);
   }
   const container = tasks.find(({ role, index }) => role === 'worker' && index === 1)?.containerId;
   const program = (await cluster.containers(id)).find(
@@ -92,15 +80,15 @@ async function trainWithKill({ example, python, arguments: words, data, hasSumma
 }
 
 /** Waits until the TensorBoard of a job that has reached step 50 shows the loss, and compares its last value with the reported metric. */
-async function expectLossOf(id: string, status: () => Promise<JobStatus>): Promise<void> {
+async function expectLossOf(id: string): Promise<void> {
   const address = `${cluster.resourceManager}/proxy/${id}/data/plugin/scalars/scalars?tag=loss&run=train&user.name=${USER}`;
   const look = async () => {
     const answer = await fetch(address, { signal: AbortSignal.timeout(30_000) });
     const points = answer.ok ? ((await answer.json()) as [number, number, number][]) : [];
     return points.length === 5 && points.map(([, step, value]) => ({ step, value }));
   };
-  const points = await until(look, { describe: () => status().catch(String), timeoutMs: 120_000, everyMs: 500 });
-  const { metrics } = await status();
+  const points = await until(look, { describe: () => cluster.jobStatus(id).catch(String), timeoutMs: 120_000, everyMs: 500 });
+  const { metrics } = await cluster.jobStatus(id);
   expect(points.map(({ step }) => step)).toEqual([10, 20, 30, 40, 50]);
   expect(points.at(-1)?.value).toBe(metrics.loss);
 }

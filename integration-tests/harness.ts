@@ -80,7 +80,7 @@ export class TestCluster extends Cluster {
         const status = await this.jobStatus(id);
         return condition(status) && status;
       },
-      { describe: () => this.jobStatus(id).catch(String), timeoutMs: 150_000 },
+      { describe: () => this.jobStatus(id).catch(String), timeoutMs: 240_000, everyMs: 300 },
     );
   }
 

@@ -35,11 +35,7 @@ appendFileSync(\`${folder}/\${process.env.TONY_ROLE}-\${process.env.TONY_INDEX}\
   const { stdout, stderr, exitCode } = await cluster.run([...words, ...settings.flatMap((each) => ['--set', each])]);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
-  const status = async (): Promise<JobStatus> => {
-    const signal = AbortSignal.timeout(10_000);
-    const answer = await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${USER}`, { signal });
-    return (await answer.json()) as JobStatus;
-  };
+  const status = () => cluster.jobStatus(id);
   return {
     ...{ id, status },
     pid: (task, start) =>
@@ -51,13 +47,8 @@ appendFileSync(\`${folder}/\${process.env.TONY_ROLE}-\${process.env.TONY_INDEX}\
 }
 
 async function stepBeyond(training: Training, what: 'step' | 'checkpointStep', step: number): Promise<number> {
-  return await until(
-    async () => {
-      const status = await training.status();
-      return status[what] > step && status[what];
-    },
-    { describe: () => training.status().catch(String), timeoutMs: 120_000 },
-  );
+  const status = await cluster.reached(training.id, (each) => each[what] > step);
+  return status[what];
 }
 
 test('a killed worker restarts alone, a killed server restarts all tasks, and both workers still exceed 97 % accuracy before the servers stop', async () => {
@@ -74,13 +65,7 @@ test('a killed worker restarts alone, a killed server restarts all tasks, and bo
   await training.pid('worker-0', 2);
   await training.pid('ps-1', 2);
   expect([chief, server, second].filter(isAlive)).toEqual([]);
-  const notices = await until(
-    async () => {
-      const status = await training.status();
-      return status.notices.some((notice) => notice.includes('resumes from')) && status.notices;
-    },
-    { describe: () => training.status().catch(String), timeoutMs: 60_000 },
-  );
+  const { notices } = await cluster.reached(training.id, (status) => status.notices.some((notice) => notice.includes('resumes from')));
   const [, from] = notices.map((notice) => /resumes from .*, step (\d+)/.exec(notice)).find((match) => match !== null) ?? [];
   expect(Number(from)).toBeGreaterThanOrEqual(known);
 

@@ -57,12 +57,7 @@ async function watch(step: number) {
   const { stdout, stderr, exitCode } = await cluster.run([...words, ...sets.flatMap((each) => ['--set', each])]);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
-  const status = async (): Promise<JobStatus> => {
-    const answer = await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${USER}`, {
-      signal: AbortSignal.timeout(10_000),
-    });
-    return (await answer.json()) as JobStatus;
-  };
+  const status = () => cluster.jobStatus(id);
   return {
     id,
     status,
@@ -89,13 +84,8 @@ async function watch(step: number) {
 }
 
 async function checkpointBeyond(training: Training, step: number): Promise<number> {
-  return until(
-    async () => {
-      const { checkpointStep } = await training.status();
-      return checkpointStep > step && checkpointStep;
-    },
-    { describe: () => training.status().catch(String), timeoutMs: 120_000 },
-  );
+  const { checkpointStep } = await cluster.reached(training.id, (status) => status.checkpointStep > step);
+  return checkpointStep;
 }
 
 /** Waits until a generation has written a checkpoint that is newer than the checkpoint it started from, and returns its step. */
@@ -164,10 +154,7 @@ async function continuesWithAnotherMaster(training: Training, programs: readonly
     describe: () => cluster.containers(training.id),
   });
   process.kill(master.pid, 'SIGKILL');
-  await until(async () => (await training.status()).masterAttempt === 2, {
-    describe: () => training.status().catch(String),
-    timeoutMs: 90_000,
-  });
+  await cluster.reached(training.id, ({ masterAttempt }) => masterAttempt === 2);
   expect(programs.filter(isAlive)).toEqual(programs);
   await training.goOn();
 }
@@ -184,13 +171,7 @@ async function skipsDamagedCheckpoints(dir: string, settings: readonly string[])
   await cluster.hdfsWrite(before, flipped);
 
   const training = await train(settings);
-  const notices = await until(
-    async () => {
-      const status = await training.status();
-      return status.notices.some((notice) => notice.includes('resumes from')) && status.notices;
-    },
-    { describe: () => training.status().catch(String), timeoutMs: 120_000 },
-  );
+  const { notices } = await cluster.reached(training.id, (status) => status.notices.some((notice) => notice.includes('resumes from')));
   for (const damaged of [newest, before]) {
     expect(notices.some((notice) => notice.includes(`step-${stepOf(damaged)}`) && notice.includes('skipped'))).toBe(true);
   }

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
-import { noneLeft, type TestCluster, USER, until } from '../harness.ts';
+import { noneLeft, type TestCluster, USER } from '../harness.ts';
 
 /** A job that a test has submitted to its cluster. */
 export class SubmittedJob {
@@ -21,19 +21,12 @@ export class SubmittedJob {
   }
 
   /** Returns the status that the job's ApplicationMaster reports. */
-  async status(): Promise<JobStatus> {
-    const answer = await fetch(`${this.#cluster.resourceManager}/proxy/${this.id}/tony/api/job?user.name=${USER}`, {
-      signal: AbortSignal.timeout(10_000),
-    });
-    return (await answer.json()) as JobStatus;
+  status(): Promise<JobStatus> {
+    return this.#cluster.jobStatus(this.id);
   }
 
-  async reaches(condition: (status: JobStatus) => boolean): Promise<JobStatus> {
-    const look = async () => {
-      const status = await this.status();
-      return condition(status) && status;
-    };
-    return await until(look, { describe: () => this.status().catch(String), timeoutMs: 240_000, everyMs: 300 });
+  reaches(condition: (status: JobStatus) => boolean): Promise<JobStatus> {
+    return this.#cluster.reached(this.id, condition);
   }
 
   /** Returns the IDs of a task's processes whose command lines begin with `words`. */
