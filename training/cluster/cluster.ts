@@ -5,7 +5,6 @@ import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { type BackendName, refuseUnfitModel } from '../backend/backend.ts';
 import { followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
-import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { CheckpointThread } from '../checkpoint/checkpoint-thread.ts';
 import { type PhaseKind, Phases } from '../checkpoint/phases.ts';
@@ -22,12 +21,10 @@ import type { LoopOptions } from '../fit/loop-options.ts';
 import { UnfinishedTraining } from '../fit/unfinished-training.ts';
 import { broadcastVariables } from '../model/broadcast-tensors.ts';
 import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
-import { type ParameterServerWorker, unsupportedWithServers } from '../parameter-server/worker/parameter-server-worker.ts';
+import { unsupportedWithServers } from '../parameter-server/worker/parameter-server-worker.ts';
 import { noticesTo, type OnNotice } from '../process/notices.ts';
-import type { Report } from '../process/task-context.ts';
 import { uriOf } from '../process/uri-of.ts';
 import type { Ring } from '../ring/ring.ts';
-import type { Wire } from '../ring/ring-exchange.ts';
 import { allReduceStrategy } from '../strategy/all-reduce/all-reduce-strategy.ts';
 import { CustomSteps } from '../strategy/all-reduce/custom-steps.ts';
 import { RingLoop } from '../strategy/all-reduce/ring-loop.ts';
@@ -35,36 +32,9 @@ import { type CustomStepOptions, checkCustomStepOptions } from '../strategy/cust
 import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../summary/summary.ts';
 import { type Checkpoint, checkpointOf } from './checkpoint.ts';
 import { ClusterEnd } from './cluster-end.ts';
+import type { ClusterParts } from './cluster-parts.ts';
 import { inPlace, isNumbers } from './numbers.ts';
 import { outputPlace } from './output-place.ts';
-
-export interface ClusterParts {
-  readonly tf: typeof tfjs;
-  readonly backend: BackendName;
-  /** Connections between the ranks. With parameter servers, each worker is the only member of its ring. */
-  readonly ring: Ring;
-  /** Number format in which the ranks exchange gradients. */
-  readonly wire: Wire;
-  /** Connections to the parameter servers, or null if the job has none. */
-  readonly servers: ParameterServerWorker | null;
-  readonly ranked: boolean;
-  readonly role: string;
-  readonly index: number;
-  readonly applicationId: string;
-  readonly jobName: string;
-  readonly generation: number;
-  readonly data: Readonly<Record<string, string>>;
-  readonly storage: Storage;
-  readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number } | null;
-  readonly summaryDir: string | null;
-  readonly outputDir: string | null;
-  readonly roleSize: number;
-  /** Orders from the executor to write a checkpoint immediately. */
-  readonly checkpointOrder: CheckpointOrder;
-  /** The container's memory in MiB, or null if `fit` cannot estimate whether the memory suffices. */
-  readonly memoryMb: number | null;
-  readonly report: (report: Report) => void;
-}
 
 /** Represents this process as a member of its job. Outside a job, the process is the only rank. */
 export class Cluster {
