@@ -11,15 +11,6 @@ function typeOf(name: string): protobuf.Type {
 }
 
 /**
- * Encodes a message. Field names are the same as in protos/hadoop. 64-bit integers can be numbers or decimal strings. Fields are written
- * even if they have their default values.
- */
-export function encodeMessage(name: string, value: object): Buffer {
-  const type = typeOf(name);
-  return Buffer.from(type.encode(type.fromObject(value)).finish());
-}
-
-/**
  * Decodes a message. Fields that are not set are missing from the result, but lists are always present. 64-bit integers become decimal
  * strings, and enum values become names. Byte fields share memory with `bytes`, so callers must copy them to keep them. Throws if the bytes
  * are not a message of this type.
@@ -29,7 +20,10 @@ export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
   return type.toObject(type.decode(bytes), { longs: String, enums: String, arrays: true }) as T;
 }
 
-/** Encodes a message with its length as a varint prefix. */
+/**
+ * Encodes a message with its length as a varint prefix. Field names are the same as in protos/hadoop. 64-bit integers can be numbers or
+ * decimal strings. Fields are written even if they have their default values.
+ */
 export function encodeDelimited(name: string, value: object): Buffer {
   const type = typeOf(name);
   return Buffer.from(type.encodeDelimited(type.fromObject(value)).finish());

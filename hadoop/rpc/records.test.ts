@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { capture } from '../testing/capture.ts';
 import { formatContainerId } from './application-id.ts';
-import { decodeMessage, encodeMessage, splitDelimited } from './messages.ts';
+import { decodeMessage, encodeDelimited, splitDelimited } from './messages.ts';
 import {
   type ContainerIdMessage,
   type ContainerMessage,
@@ -16,7 +16,7 @@ import {
   resourcesOfMessage,
 } from './records.ts';
 
-const overWire = <T>(name: string, value: object) => decodeMessage<T>(name, encodeMessage(name, value));
+const overWire = <T>(name: string, value: object) => decodeMessage<T>(name, splitDelimited(encodeDelimited(name, value), 0).message);
 
 test('container IDs survive encoding and decoding, including numbers beyond 2^53', () => {
   const id = fc.record({
