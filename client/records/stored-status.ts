@@ -218,7 +218,8 @@ export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatu
 /** Returns the last status of a job that YARN has ended before the ApplicationMaster could store a final status. */
 export function endedStatus(last: JobStatus, state: JobResult['state'], finishedAt: number | null): JobStatus {
   const tasks = last.tasks.map((task): TaskStatus => (isTaskOver(task.state) ? task : { ...task, state: 'stopped', silentMs: null }));
-  return { ...last, state, message: '', finishedAt: last.finishedAt ?? finishedAt, tasks };
+  const ended = { state, message: '', waitingMs: null, predecessorsEndInMs: null, failedTask: null };
+  return { ...last, ...ended, finishedAt: last.finishedAt ?? finishedAt, tasks };
 }
 
 export interface JobHead {
