@@ -15,7 +15,9 @@ test('a command becomes a job with one worker, with the defaults of job.yaml', (
 });
 
 test('the name of a job omits the folder of the program', () => {
-  expect(commandJob({ words: ['/opt/torch/bin/python3', 'src/train.py'] }, '/srv/code')).toMatchObject({ name: 'python3 src-train.py' });
+  expect(commandJob({ words: ['/opt/torch/bin/python3', 'src/train.py'], framework: 'pytorch' }, '/srv/code')).toMatchObject({
+    name: 'python3 src-train.py',
+  });
 });
 
 test('options set the resources, variables, framework, name and source; --set overrides them', () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { fileBeside, isTooBroad } from './default-source.ts';
 
-const FILES = new Set(['train.ts', 'src/main.py', 'run', 'conf.yaml', 'sleep', '5', 'my file.ts']);
+const FILES = new Set(['train.ts', 'src/main.py', 'run', 'conf.yaml', 'sleep', '5', 'my file.ts', 'pkg/train.py', 'app/__main__.py']);
 const beside = (command: string) => fileBeside(command, (path) => FILES.has(path));
 
 test.each([
@@ -15,6 +15,12 @@ test.each([
   ['python3 -m trainer --config=conf.yaml', 'conf.yaml'],
   ['node "my file.ts"', 'my file.ts'],
   ['cat <conf.yaml', 'conf.yaml'],
+  ['python3 -u -m pkg.train --epochs 3', 'pkg/train.py'],
+  ['python3 -m app', 'app/__main__.py'],
+  ['cd src && python3 main.py', 'src/main.py'],
+  ['cd src; python3 -m main', 'src/main.py'],
+  ['PYTHONPATH=/opt/lib:src python3 -m main', 'src/main.py'],
+  ['export PYTHONPATH=src; python3 -m main', 'src/main.py'],
 ])('the command %s names the file %s', (command, file) => {
   expect(beside(command)).toBe(file);
 });
@@ -28,6 +34,9 @@ test.each([
   'node ~/train.ts',
   'node $HOME/train.ts',
   'node missing.ts',
+  'python3 -m pkg.missing',
+  'python3 -m ..pkg.train',
+  'cd .. && python3 train.py',
   'node --input-type=module --eval "import \'tony-ts/training\'"',
 ])('the command %s names no file in the folder', (command) => {
   expect(beside(command)).toBeUndefined();

@@ -1,42 +1,54 @@
 import { realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { isAbsolute, join, normalize, relative, sep } from 'node:path';
+import { isAbsolute, join, relative, sep } from 'node:path';
 
 /**
- * Returns the first file to which a command refers, for example `train.ts` in `node train.ts`. Returns undefined if there is no such file.
- * If there is one, the folder of job.yaml is the default source.
+ * Returns the first file to which a command refers, for example `train.ts` in `node train.ts`, or `trainer/main.py` in
+ * `python3 -m trainer.main`. Returns undefined if there is no such file. If there is one, the folder of job.yaml is the default source.
  *
- * Ignores program names without a slash, because the shell looks them up in PATH. Ignores arguments that contain neither a dot nor a slash.
+ * Ignores program names without a slash, because the shell looks them up in PATH. Ignores arguments that contain neither a dot nor a slash,
+ * except module names. Also looks for the file in folders that the command enters with `cd` or adds to PYTHONPATH.
  * @param isFile returns whether a path, relative to the folder of job.yaml, is a file
  */
 export function fileBeside(command: string, isFile: (path: string) => boolean): string | undefined {
-  let isProgram: boolean = true;
+  const folders = ['.'];
+  let previous: string | undefined;
   for (const token of command.match(/[;&|()]+|(?:"[^"]*"|'[^']*'|[^\s;&|()"'])+/g) ?? []) {
     if (/^[;&|()]/.test(token)) {
-      isProgram = true;
+      previous = undefined;
       continue;
     }
     const word = token.replace(/["']/g, '');
-    const isAssignment: boolean = isProgram && /^\w+=/.test(word);
-    const path = isProgram && !word.includes('/') ? undefined : pathIn(word);
-    if (path !== undefined && isFile(path)) {
-      return path;
+    const isProgram: boolean = previous === undefined;
+    const entered = previous === 'cd' ? word : /^PYTHONPATH=(.*)/.exec(word)?.[1];
+    folders.push(...(entered?.split(':').filter((folder) => folder !== '' && !isAbsolute(folder)) ?? []));
+    const paths = previous === '-m' ? moduleFiles(word) : isProgram && !word.includes('/') ? [] : [word];
+    const found = folders.flatMap((folder) => paths.map((path) => pathIn(path, folder))).find((path) => path !== undefined && isFile(path));
+    if (found !== undefined) {
+      return found;
     }
-    isProgram = isAssignment;
+    previous = isProgram && /^\w+=/.test(word) ? undefined : word;
   }
   return undefined;
+}
+
+/** Returns the files that `python3 -m` may run, for example `trainer/main.py` and `trainer/main/__main__.py` for `trainer.main`. */
+function moduleFiles(module: string): string[] {
+  const path = module.replaceAll('.', '/');
+  return /^\w+(\.\w+)*$/.test(module) ? [`${path}.py`, `${path}/__main__.py`] : [];
 }
 
 /**
  * Returns the relative path in a word, or undefined if the word contains none. For example, `--config=conf.yaml` contains the path
  * `conf.yaml`.
+ * @param folder the folder to which the path is relative
  */
-function pathIn(word: string): string | undefined {
+function pathIn(word: string, folder: string): string | undefined {
   const value = word.replace(/^[<>]+/, '').replace(/^-[\w-]*=/, '');
   if (!/[./]/.test(value) || /^[-~]/.test(value) || /[$*?\0]/.test(value) || isAbsolute(value)) {
     return undefined;
   }
-  const path = normalize(value);
+  const path = join(folder, value);
   return path === '.' || path === '..' || path.startsWith(`..${sep}`) ? undefined : path;
 }
 

@@ -13,6 +13,7 @@ import { factsOf } from '../values/frameworks.ts';
 import { isUri } from '../values/is-uri.ts';
 import { resourceKeyProblem } from '../values/resource-key.ts';
 import { YamlFile, type YamlProblem } from '../yaml-file.ts';
+import { commandProblems } from './command-problems.ts';
 import { fileBeside, isFileIn, isTooBroad } from './default-source.ts';
 import { withDefaults } from './default-values.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
@@ -82,7 +83,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
     },
     schema: jobJsonSchema,
     missing: { roles: 'at least one role is required' },
-    meaning: (file) => [...meaningProblems(file), ...sourceProblems(file, options)],
+    meaning: (file) => [...meaningProblems(file), ...sourceProblems(file, options), ...commandProblems(file, sets(filled, ['framework']))],
     elsewhere: (path) => {
       const override = overriddenBy(path, overridden);
       if (override !== undefined) {

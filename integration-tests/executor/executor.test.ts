@@ -106,6 +106,7 @@ describe('a task executor', () => {
     expect(output.env).toMatchObject({
       FROM_JOB: 'a "b" $c',
       FROM_NODE: 'kept',
+      PYTHONUNBUFFERED: '1',
       TONY_RANK: '1',
       TONY_WORLD_SIZE: '2',
       TONY_GENERATION: '1',

@@ -31,6 +31,10 @@ describe('pytorchProcesses', () => {
         TORCHELASTIC_RESTART_COUNT: '2',
         TORCHELASTIC_MAX_RESTARTS: '5',
         TORCHELASTIC_USE_AGENT_STORE: 'False',
+        PET_NNODES: '3',
+        PET_NODE_RANK: '2',
+        PET_MASTER_ADDR: 'node0',
+        PET_MASTER_PORT: '4000',
       },
     ]);
   });

@@ -32,7 +32,18 @@ export function pytorchProcesses(place: GangPlace): Record<string, string>[] {
     TORCHELASTIC_MAX_RESTARTS: String(place.maxRestarts),
     // With `True`, rank 0 would expect the launcher to run the store.
     TORCHELASTIC_USE_AGENT_STORE: 'False',
+    ...torchrunDefaults(master, ranked.indexOf(self), ranked.length),
   }));
+}
+
+/** Returns the variables that set the defaults of torchrun's options, so that a command may start torchrun in each task. */
+function torchrunDefaults(master: GangMember, rank: number, tasks: number): Record<string, string> {
+  return {
+    PET_NNODES: String(tasks),
+    PET_NODE_RANK: String(rank),
+    PET_MASTER_ADDR: master.host,
+    PET_MASTER_PORT: String(master.port),
+  };
 }
 
 function processesIn(members: readonly GangMember[]): number {

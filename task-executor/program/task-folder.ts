@@ -85,6 +85,8 @@ export async function prepareRun(
   // Hadoop clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
   const own = {
+    // Otherwise, Python buffers its output, because the output is not a terminal. The user would see it late, or never after a SIGKILL.
+    PYTHONUNBUFFERED: '1',
     ...container,
     ...(container.HOME !== undefined && { HOME: await homeFolder(folder, container.HOME) }),
     TMPDIR: await emptyTemporaryFolder(folder, onLeftOver),
