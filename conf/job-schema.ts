@@ -200,7 +200,7 @@ export const jobSchema = z.strictObject({
     )
     .transform((value) => (value === 'none' ? null : typeof value === 'string' ? { path: value, exclude: [] } : value))
     .describe(
-      'Folder with your code, relative to this file. Defaults to the folder that contains job.yaml if a command refers to a file there. none: no folder. tony-ts does not upload files listed in .tonyignore, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
+      'Folder with your code, relative to this file. Defaults to the folder that contains job.yaml if a command refers to a file or Python module there. none: no folder. tony-ts does not upload files listed in .tonyignore, version control folders, Python virtual environments, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
     )
     .optional(),
   framework: values.framework

@@ -28,6 +28,15 @@ describe('listSource', () => {
     expect(await names()).toEqual(['a', 'a-b.ts', 'a/x.ts', 'b.ts', 'node_modules', 'node_modules/m', 'node_modules/m/index.js']);
   });
 
+  test("excludes Python's caches, and virtual environments unless .tonyignore re-includes them", async () => {
+    await write({ 'train.py': '', 'pkg/__pycache__/a.pyc': '', '.venv/pyvenv.cfg': '', 'env/pyvenv.cfg': '' });
+    await mkdir(path.join(folder, '.venv', 'bin'));
+    await symlink('/usr/bin/python3', path.join(folder, '.venv', 'bin', 'python3'));
+    expect(await names()).toEqual(['pkg', 'train.py']);
+    await write({ '.tonyignore': '!env/\n' });
+    expect(await names()).toEqual(['.tonyignore', 'env', 'env/pyvenv.cfg', 'pkg', 'train.py']);
+  });
+
   test('excludes the paths that .tonyignore and `exclude` name, except those that .tonyignore re-includes', async () => {
     await write({
       '.tonyignore': 'node_modules/\n*.log\n!keep.log\n!.git/\n',

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { lstat, readdir, readFile, readlink, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Ignore } from 'ignore';
@@ -35,13 +36,15 @@ const SECRETS = [
 ];
 
 /** Paths that jobs do not need. To upload such a path, users add a line such as `!.git/` to .tonyignore. */
-const NEVER_WANTED = ['.git/', '.hg/', '.svn/', '.DS_Store'];
+const NEVER_WANTED = ['.git/', '.hg/', '.svn/', '.DS_Store', '__pycache__/', '.ipynb_checkpoints/'];
+/** Marks a Python virtual environment, which works only at its own path on the machine where it was created. */
+const VENV_MARK = 'pyvenv.cfg';
 const IGNORE_FILE = '.tonyignore';
 
 /**
- * Lists the files to upload from a source folder. Excludes version control folders, files whose names suggest that they contain secrets,
- * and everything that `exclude` or .tonyignore matches. `exclude` and .tonyignore use gitignore syntax. Rejects a link to a target outside
- * the folder, because the target would be missing in containers.
+ * Lists the files to upload from a source folder. Excludes version control folders, Python's caches and virtual environments, files whose
+ * names suggest that they contain secrets, and everything that `exclude` or .tonyignore matches. `exclude` and .tonyignore use gitignore
+ * syntax. Rejects a link to a target outside the folder, because the target would be missing in containers.
  */
 export async function listSource(folder: string, exclude: readonly string[]): Promise<FolderListing> {
   const root = await resolveFolder(folder, 'source folder');
@@ -122,6 +125,9 @@ async function walk(root: string, ignored: Rules | null, links: 'keep' | 'follow
         if (!ignored.withoutSecrets.ignores(named)) {
           withheld.push(named);
         }
+        continue;
+      }
+      if (child.isDirectory() && ignored !== null && existsSync(path.join(absolute, VENV_MARK)) && !ignored.rules.test(named).unignored) {
         continue;
       }
       if (child.isDirectory()) {

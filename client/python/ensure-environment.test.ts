@@ -225,6 +225,12 @@ test("errors name the next step and include pip's last lines", async () => {
     message: expect.stringMatching(/has no wheel for old that the nodes can use:\n[\s\S]*from versions: none/),
     hint: expect.stringContaining('`version` and `platform`'),
   });
+  await expect(ensure('setup.py', 'from setuptools import setup\n')).rejects.toMatchObject({
+    code: 'PYTHON_UNRESOLVED',
+    message: expect.stringMatching(/^the packages of setup\.py: pip cannot read the file:\n[\s\S]*from setuptools/),
+    hint: expect.stringContaining('uv.lock'),
+  });
+  await expect(ensure('environment.yml', 'name: x\n')).rejects.toMatchObject({ hint: expect.stringContaining('conda-pack') });
   await expect(ensure('c.txt', 'git+https://example.com/x.git\n')).rejects.toThrow('can use only wheels');
   await expect(ensure('d.txt', '-r missing.txt\n')).rejects.toMatchObject({ code: 'SOURCE_MISSING' });
   expect(await readdir(path.join(folder, 'cache', 'python'))).toEqual([]);

@@ -15,6 +15,8 @@ export interface RequirementsFile extends Requirements {
 
 const MOST_FILES = 100;
 const MOST_BYTES = 16 * 1024 * 1024;
+/** Matches a conda environment file. */
+const CONDA = /\.ya?ml$/;
 const INCLUDES = /^(?:-r|-c|--requirement|--constraint)(?:\s+|=)?(\S+)/;
 /** Matches an editable project or a repository. */
 const SOURCES = /^(?:-e\b|--editable\b)|(?:^|@\s*)(?:git|hg|svn|bzr)\+/;
@@ -68,6 +70,11 @@ async function addFile(file: string, reading: Reading): Promise<void> {
   if (!found.isFile() || (found.size > MOST_BYTES && !file.endsWith('.whl'))) {
     throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: ${file} is not a requirements file.`, {
       hint: 'Name a pip requirements file, a pyproject.toml or a uv.lock.',
+    });
+  }
+  if (CONDA.test(file)) {
+    throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: ${file} is not a pip requirements file.`, {
+      hint: 'To ship a conda environment, pack it with conda-pack, and set python.archive to the archive. Otherwise, name a pip requirements file, a pyproject.toml or a uv.lock.',
     });
   }
   digests.set(file, await hashFile(file));

@@ -68,6 +68,12 @@ export function explain(what: string, failure: ToolFailure): TonyError {
       ...options,
     });
   }
+  if (/Invalid requirement/.test(log)) {
+    return new TonyError('PYTHON_UNRESOLVED', `${what}: pip cannot read the file:${lines}`, {
+      hint: 'Name a pip requirements file, a pyproject.toml or a uv.lock in python.requirements.',
+      ...options,
+    });
+  }
   if (/ResolutionImpossible|conflicting dependencies/.test(log)) {
     return new TonyError('PYTHON_UNRESOLVED', `${what} require conflicting versions of packages:${lines}`, {
       hint: 'Loosen or remove one of the conflicting version requirements that pip names.',
