@@ -42,6 +42,15 @@ test('a note names each program file that the job does not contain', () => {
   expect([...present, ...unknown].flatMap((command) => of(command))).toEqual([]);
 });
 
+test('a note names the largest entry of a large source folder', () => {
+  const file = (path: string, size: number) => ({ type: 'file', path, size, executable: false }) as const;
+  const entries = [file('a.ts', 100), file('data/a', 80e6), file('data/b', 90e6), file('old.bin', 100e6)];
+  expect(notes('roles: {worker: {}}', { source: { entries, withheld: [] } })).toEqual([
+    'The source folder contains 270.0 MB, of which 170.0 MB are in data/. Each task copies this folder when it starts. To exclude data/, add the line /data/ to .tonyignore. To pass input data to programs, use data in job.yaml.',
+  ]);
+  expect(notes('roles: {worker: {}}', { source: { entries: [file('a.ts', 99e6)], withheld: [] } })).toEqual([]);
+});
+
 test('a note names each place that sets PATH, and no other variable', () => {
   expect(notes('env: {PATH_TO: x}\nroles: {worker: {env: {A: b}}}')).toEqual([]);
   expect(notes('env: {PATH: /opt/bin}\nroles: {worker: {}, evaluator: {env: {PATH: /usr/bin}}}')).toEqual([

@@ -1,4 +1,5 @@
 import type { Job } from '../../conf/job.ts';
+import { formatBytes } from '../../conf/values/quantities.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { firstNames } from '../../platform/text/first-names.ts';
 import { suggest } from '../../platform/text/suggest.ts';
@@ -7,6 +8,7 @@ import type { FolderListing } from '../job/source-folder.ts';
 
 const ALLOWED_RUNTIMES = 'yarn.nodemanager.runtime.linux.allowed-runtimes';
 const MOST_NAMED = 5;
+const LARGE_SOURCE_BYTES = 100 * 1000 ** 2;
 
 /** Matches a command such as `python3 -u train.py`. The group is the program file. */
 const PROGRAM =
@@ -25,7 +27,7 @@ export interface NotedParts {
 export function jobNotes(job: Pick<Job, 'master' | 'roles' | 'env' | 'files' | 'kerberos'>, parts: NotedParts): string[] {
   return [
     ...programNotes(job, parts.source),
-    withheldNote(parts.source?.withheld ?? []),
+    ...sourceNotes(parts.source),
     pathNote(job),
     dockerNote(job, parts.configuration),
     keytabNote(job, parts.keytab),
@@ -52,7 +54,30 @@ function programNotes({ roles, files }: Pick<Job, 'roles' | 'files'>, source: No
   });
 }
 
-export function withheldNote(withheld: readonly string[]): string | null {
+/** Returns notes about the files that tony-ts uploads from the source folder, or leaves out. */
+export function sourceNotes(source: NotedParts['source']): string[] {
+  return source === null ? [] : [withheldNote(source.withheld), sizeNote(source.entries)].filter((note) => note !== null);
+}
+
+/** Warns about a large source folder, which usually contains input data or old results. Names the largest entry at its top level. */
+function sizeNote(entries: FolderListing['entries']): string | null {
+  const sizes = new Map<string, number>();
+  let bytes = 0;
+  for (const entry of entries) {
+    if (entry.type === 'file') {
+      const name = entry.path.replace(/\/.*/, '/');
+      sizes.set(name, (sizes.get(name) ?? 0) + entry.size);
+      bytes += entry.size;
+    }
+  }
+  if (bytes < LARGE_SOURCE_BYTES) {
+    return null;
+  }
+  const [name, size] = [...sizes].reduce((largest, each) => (each[1] > largest[1] ? each : largest));
+  return `The source folder contains ${formatBytes(bytes)}, of which ${formatBytes(size)} are in ${name}. Each task copies this folder when it starts. To exclude ${name}, add the line /${name} to .tonyignore. To pass input data to programs, use data in job.yaml.`;
+}
+
+function withheldNote(withheld: readonly string[]): string | null {
   const [first] = withheld;
   return first === undefined
     ? null

@@ -22,7 +22,7 @@ import { keyOf } from '../job/job-files.ts';
 import { objectStoreOf } from '../job/job-object-store.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
 import { listData } from '../job/source-folder.ts';
-import { jobNotes, withheldNote } from '../plan/job-notes.ts';
+import { jobNotes, sourceNotes } from '../plan/job-notes.ts';
 import { localPlan } from '../plan/make-plan.ts';
 import { placeFile } from '../staging/local-file.ts';
 import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
@@ -70,8 +70,7 @@ async function startJob(
   { root, user, s3 }: { readonly root: string; readonly user: string; readonly s3: JobConnections | null },
   { detach = false, environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: PrepareOptions,
 ): Promise<string> {
-  const note = withheldNote(source?.withheld ?? []);
-  if (note !== null) {
+  for (const note of sourceNotes(source)) {
     onProgress(note);
   }
   // Check the requirements file before copying the source, because the source contains this file and the file may contain a password.
