@@ -29,7 +29,7 @@ test('a note lists the first excluded files, and states how to include one', () 
 test('a note names each program file that the job does not contain', () => {
   const source = sourceOf(['a.ts', 'train.py', 'src/main.py']);
   const of = (command: string, more = '') =>
-    notes(`files: {lib.py: /x/lib.py}\nroles: {worker: {command: ${JSON.stringify(command)}}}${more}`, { source });
+    notes(`framework: none\nfiles: {lib.py: /x/lib.py}\nroles: {worker: {command: ${JSON.stringify(command)}}}${more}`, { source });
   expect(of('EPOCHS=3 python3 -u trian.py --rate 1')).toEqual([
     'The command of role worker runs trian.py, but the job contains no such file; did you mean train.py?',
   ]);
