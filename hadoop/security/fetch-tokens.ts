@@ -114,7 +114,7 @@ export function resourceManagerTokens(login: Login, services: ClusterServices): 
       if (typeof token !== 'string') {
         throw issuedNothing(who);
       }
-      const service = (await Promise.all(services.resourceManagerEndpoints.map(serviceOf))).join(',');
+      const service = await resourceManagerService(services.resourceManagerEndpoints);
       return { ...decodeTokenUrl(token), kind: RESOURCE_MANAGER_TOKEN_KIND, service };
     },
     async renew(token) {
@@ -123,6 +123,11 @@ export function resourceManagerTokens(login: Login, services: ClusterServices): 
       return expiryOf({ long: Number(answer['expiration-time']) }, who);
     },
   };
+}
+
+/** Returns the service name of the ResourceManager's tokens: the addresses of all ResourceManagers. */
+export async function resourceManagerService(endpoints: readonly Endpoint[]): Promise<string> {
+  return (await Promise.all(endpoints.map(serviceOf))).join(',');
 }
 
 interface Issuer {

@@ -44,6 +44,18 @@ test('a job gets the tokens for HDFS, the ResourceManager and the key server, an
   expect(login.keepsTokens).toBe(true);
 });
 
+test.each([
+  ['rm1,rm2', '127.0.0.1:8032,127.0.0.2:8032'],
+  ['cluster', '127.0.0.1:8032,127.0.0.2:8032'],
+  ['10.0.0.7:8032', '10.0.0.7:8032'],
+])('a job gets a ResourceManager token for %s with the service %s, which the ResourceManager can renew', async (named, service) => {
+  const of = token('RM_DELEGATION_TOKEN', named);
+  await loginWith(HDFS, of);
+  const endpoints = ['127.0.0.1', '127.0.0.2'].map((host) => ({ host, port: 8032 }));
+  const login = new TokenLogin(file, ['http://rm:8088'], 'alice', () => [], endpoints);
+  expect((await login.jobTokens()).map((each) => each.service)).toEqual(['127.0.0.1:8020', service]);
+});
+
 test('the service selects one of several tokens of HDFS', async () => {
   const login = await loginWith(OTHER_HDFS, HDFS);
   expect((await login.identify(WEB_HDFS)).query).toEqual({ delegation: encodeTokenUrl(HDFS) });
@@ -87,6 +99,11 @@ test('a changed file takes effect immediately', async () => {
 test('the error for a missing token or file contains no secret', async () => {
   const login = await loginWith(YARN);
   await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_MISSING', message: expect.stringContaining('for HDFS') });
+  await writeFile(file, 'p');
+  await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({
+    code: 'TOKEN_MISSING',
+    message: `The delegation tokens in ${file} cannot be read: The credentials file does not begin with HDTS.`,
+  });
   await rm(file);
-  await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_MISSING' });
+  await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_MISSING', message: expect.stringContaining(file) });
 });

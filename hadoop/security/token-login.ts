@@ -2,9 +2,13 @@ import { lookup } from 'node:dns/promises';
 import { readFile, stat } from 'node:fs/promises';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { decodeCredentials, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
+import type { Endpoint } from '../rpc/ipc.ts';
 import { decodeDelegationIdentifier } from './delegation-identifier.ts';
-import { isFileSystemToken, KEY_SERVER_TOKEN_KIND } from './fetch-tokens.ts';
+import { isFileSystemToken, KEY_SERVER_TOKEN_KIND, resourceManagerService } from './fetch-tokens.ts';
 import type { HttpIdentity, Login, LoginDescription, TokenService } from './login.ts';
+
+/** The service of a token that the ResourceManager can renew: the addresses of one or more ResourceManagers. */
+const ADDRESSES = /^[^,]+:\d+(,[^,]+:\d+)*$/;
 
 /** The kinds of a job's tokens other than those for file systems. */
 const OF_OTHER_SERVICES: ReadonlySet<string> = new Set([RESOURCE_MANAGER_TOKEN_KIND, KEY_SERVER_TOKEN_KIND]);
@@ -19,6 +23,7 @@ export class TokenLogin implements Login {
   /** Origins of the ResourceManager web servers. Only these servers receive the ResourceManager token. */
   readonly #resourceManagers: ReadonlySet<string>;
   readonly #servicesAt: (origin: string) => readonly string[];
+  readonly #endpoints: readonly Endpoint[];
   #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
 
   /**
@@ -26,16 +31,19 @@ export class TokenLogin implements Login {
    * require authentication
    * @param servicesAt returns the token services for the NameNodes that are configured at an origin: `ha-hdfs:NAMESERVICE` or the RPC
    * address `host:port`
+   * @param endpoints the RPC addresses of the ResourceManagers
    */
   constructor(
     file: string,
     resourceManagers: readonly string[],
     user: string,
     servicesAt: (origin: string) => readonly string[] = () => [],
+    endpoints: readonly Endpoint[] = [],
   ) {
     this.#file = file;
     this.#user = user;
     this.#servicesAt = servicesAt;
+    this.#endpoints = endpoints;
     this.#resourceManagers = new Set(resourceManagers.map((address) => new URL(address).origin));
   }
 
@@ -78,7 +86,18 @@ export class TokenLogin implements Login {
   }
 
   async jobTokens(): Promise<readonly Token[]> {
-    return (await this.#tokens()).filter((each) => isFileSystemToken(each) || OF_OTHER_SERVICES.has(each.kind));
+    const tokens = (await this.#tokens()).filter((each) => isFileSystemToken(each) || OF_OTHER_SERVICES.has(each.kind));
+    return Promise.all(tokens.map((token) => this.#renewable(token)));
+  }
+
+  /**
+   * Replaces a ResourceManager token's service that contains no addresses, such as the name of a pair of ResourceManagers. The
+   * ResourceManager compares the service with its own address before it renews the token, and rejects jobs with other services.
+   */
+  async #renewable(token: Token): Promise<Token> {
+    return token.kind !== RESOURCE_MANAGER_TOKEN_KIND || this.#endpoints.length === 0 || ADDRESSES.test(token.service)
+      ? token
+      : { ...token, service: await resourceManagerService(this.#endpoints) };
   }
 
   async #resourceManagerToken(): Promise<Token | undefined> {
@@ -125,16 +144,20 @@ export class TokenLogin implements Login {
       }
       return this.#read.tokens;
     } catch (error) {
-      if (error instanceof TonyError) {
-        throw error;
-      }
-      throw new TonyError('TOKEN_MISSING', `The file with delegation tokens cannot be read: ${messageOf(error)}.`, { cause: error });
+      throw unreadable(this.#file, error);
     }
   }
 
   #missing(service: string): TonyError {
     return new TonyError('TOKEN_MISSING', `The credentials in HADOOP_TOKEN_FILE_LOCATION contain no delegation token for ${service}.`);
   }
+}
+
+/** Returns the error for a file with delegation tokens that cannot be read or decoded. */
+export function unreadable(file: string, error: unknown): TonyError {
+  return new TonyError('TOKEN_MISSING', `The delegation tokens in ${file} cannot be read: ${messageOf(error).replace(/\.$/, '')}.`, {
+    cause: error,
+  });
 }
 
 function hostOf(address: string): string {

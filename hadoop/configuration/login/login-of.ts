@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { messageOf, TonyError } from '../../../platform/errors.ts';
+import { TonyError } from '../../../platform/errors.ts';
 import { readIfExists } from '../../../platform/files/read-if-exists.ts';
 import { decodeCredentials, type Token } from '../../rpc/credentials.ts';
 import type { Qop } from '../../rpc/digest-md5.ts';
@@ -9,7 +9,7 @@ import { parseKeyServers } from '../../security/key-servers.ts';
 import { type Login, SimpleLogin, type TokenService } from '../../security/login.ts';
 import { TicketLogin } from '../../security/ticket-login.ts';
 import { findTicket } from '../../security/tickets.ts';
-import { TokenLogin } from '../../security/token-login.ts';
+import { TokenLogin, unreadable } from '../../security/token-login.ts';
 import { trustOf } from '../authorities.ts';
 import { type HadoopConfiguration, hadoopUser } from '../configuration.ts';
 import { defaultPort, nameNodesOf, parseFileSystem, rpcNameOf, tokenServicesAt } from '../file-systems/name-nodes.ts';
@@ -30,7 +30,13 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
   if (login === undefined) {
     const { HADOOP_TOKEN_FILE_LOCATION: tokens } = environment;
     login = tokens
-      ? new TokenLogin(tokens, configuration.resourceManagers, user, (origin) => tokenServicesAt(configuration, origin))
+      ? new TokenLogin(
+          tokens,
+          configuration.resourceManagers,
+          user,
+          (origin) => tokenServicesAt(configuration, origin),
+          configuration.resourceManagerEndpoints,
+        )
       : new TicketLogin(user, servicesOf(configuration), environment);
     logins.set(configuration, login);
   }
@@ -84,11 +90,12 @@ export async function shortUserName(
 }
 
 async function ownerOfTokens(file: string): Promise<string | null> {
-  const bytes = await readFile(file).catch((error: unknown) => {
-    throw new TonyError('TOKEN_MISSING', `HADOOP_TOKEN_FILE_LOCATION cannot be read: ${messageOf(error)}.`, { cause: error });
-  });
-  const found = decodeCredentials(bytes).tokens.find(({ token }) => isFileSystemToken(token));
-  return found === undefined ? null : decodeDelegationIdentifier(found.token.identifier).owner;
+  try {
+    const found = decodeCredentials(await readFile(file)).tokens.find(({ token }) => isFileSystemToken(token));
+    return found === undefined ? null : decodeDelegationIdentifier(found.token.identifier).owner;
+  } catch (error) {
+    throw unreadable(file, error);
+  }
 }
 
 async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | null> {
