@@ -18,6 +18,21 @@ test('tolerates and reports once an outage of a cluster that has answered before
   expect(() => outage.missed(AWAY)).toThrow(AWAY);
 });
 
+test('waits for a new Kerberos ticket without a limit', () => {
+  let now = 0;
+  const outage = new OutageTolerance(1000, () => now);
+  const expired = new TonyError('KERBEROS_TICKET_EXPIRED', 'The ticket of alice expired.');
+  expect(() => outage.missed(expired)).toThrow(expired);
+  outage.answered();
+  expect(outage.missed(AWAY)).toContain('Retrying.');
+  expect(outage.missed(expired)).toBe(
+    'The ticket of alice expired. The job continues to run. In another terminal, run kinit: this command then continues.',
+  );
+  now = 100_000;
+  expect(outage.missed(expired)).toBeNull();
+  expect(outage.answered()).toBe('The new Kerberos ticket is valid.');
+});
+
 test('throws the first connection error of a cluster that has never answered, and any other error', () => {
   const outage = new OutageTolerance();
   expect(() => outage.missed(AWAY)).toThrow(AWAY);

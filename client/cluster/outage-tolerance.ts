@@ -7,14 +7,15 @@ export const MAX_WAIT_MS = 600_000;
 const RETRY_EVERY_MS = 500;
 
 /**
- * Decides whether a client retries while the cluster is unreachable, for example during a failover. Never retries if the cluster has never
- * responded.
+ * Decides whether a client retries while the cluster is unreachable, for example during a failover, or while the user has no valid Kerberos
+ * ticket. Never retries if the cluster has never responded.
  */
 export class OutageTolerance {
   readonly #limitMs: number;
   readonly #clock: () => number;
   #answered = false;
   #awaySince: number | null = null;
+  #lacksTicket = false;
 
   constructor(limitMs: number = MAX_WAIT_MS, clock: () => number = () => performance.now()) {
     this.#limitMs = limitMs;
@@ -26,23 +27,26 @@ export class OutageTolerance {
     const back = this.#awaySince !== null;
     this.#answered = true;
     this.#awaySince = null;
-    return back ? 'The cluster is reachable again.' : null;
+    return !back ? null : this.#lacksTicket ? 'The new Kerberos ticket is valid.' : 'The cluster is reachable again.';
   }
 
   /**
    * Records a failed request. Returns a notice for the first failure of an outage, and null for later failures.
-   * @throws `error` if it is not a connection error, if the cluster has never responded, or if the outage exceeds the limit
+   * @throws `error` if it is not a connection error, if the cluster has never responded, or if the outage exceeds the limit. There is no
+   *   limit for a missing ticket, because its user may be away.
    */
   missed(error: unknown): string | null {
     if (!isAway(error) || !this.#answered) {
       throw error;
     }
     const now = this.#clock();
-    if (this.#awaySince === null) {
+    if (this.#awaySince === null || this.#lacksTicket !== isTicketMissing(error)) {
       this.#awaySince = now;
-      return `${messageOf(error)} The job continues to run. Retrying.`;
+      this.#lacksTicket = isTicketMissing(error);
+      const step = this.#lacksTicket ? 'In another terminal, run kinit: this command then continues.' : 'Retrying.';
+      return `${messageOf(error)} The job continues to run. ${step}`;
     }
-    if (now - this.#awaySince > this.#limitMs) {
+    if (!this.#lacksTicket && now - this.#awaySince > this.#limitMs) {
       throw error;
     }
     return null;
@@ -74,7 +78,11 @@ export async function toleratingOutages<T>(
   }
 }
 
-/** Returns true for errors that indicate that the cluster is unreachable. */
+/** Returns true for errors that indicate that the cluster is unreachable, or that the user needs a new ticket to reach it. */
 export function isAway(error: unknown): boolean {
-  return error instanceof TonyError && error.exitCode === 3;
+  return error instanceof TonyError && (error.exitCode === 3 || isTicketMissing(error));
+}
+
+function isTicketMissing(error: unknown): boolean {
+  return error instanceof TonyError && (error.code === 'KERBEROS_TICKET_EXPIRED' || error.code === 'KERBEROS_NO_TICKET');
 }
