@@ -3,6 +3,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { killJob } from '../connections/operations/kill-job.ts';
 import { forwardPort } from '../sessions/forward-port.ts';
+import { throwIfForeign } from '../sessions/session-client.ts';
 import { NOTEBOOK_TASK, notebookServer } from './notebook-server.ts';
 
 export interface RunNotebookOptions {
@@ -19,10 +20,12 @@ export interface RunNotebookOptions {
 /**
  * Opens a tunnel to a notebook, and waits until the notebook ends. If `signal` is aborted before that, kills the job unless `keeps` returns
  * true.
- * @throws TonyError JOB_FAILED if the notebook fails, and the errors of `forwardPort` and `killJob`
+ * @throws TonyError SESSION_REFUSED for a job of another user, JOB_FAILED if the notebook fails, and the errors of `forwardPort` and `killJob`
  */
 export async function runNotebook(job: JobConnection, options: RunNotebookOptions): Promise<'ended' | 'interrupted'> {
   const { signal, keeps, say } = options;
+  // Without this check, the client would wait forever, because the state of another user's tasks is hidden.
+  await throwIfForeign(job);
   try {
     await follow(job, options);
     say(`${job.applicationId} has ended.`);

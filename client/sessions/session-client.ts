@@ -59,7 +59,7 @@ export class SessionClient {
         return opened;
       }
       await this.throwIfEnded();
-      await this.#throwIfForeign();
+      await throwIfForeign(this.#job);
       if (performance.now() > until) {
         throw new TonyError('SESSION_REFUSED', `${this.#job.applicationId} cannot be reached: ${opened}.`, {
           hint: `tony-ts status ${this.#job.applicationId} shows whether the job is running.`,
@@ -80,17 +80,6 @@ export class SessionClient {
     const { result } = await this.#job.observe();
     if (result !== null) {
       throw jobEnded(this.#job.applicationId, result.state);
-    }
-  }
-
-  /** Throws if the job belongs to another user, because only the owner can read a job's staging folder. */
-  async #throwIfForeign(): Promise<void> {
-    const { records, applicationId } = this.#job;
-    const owner = (await records.yarn())?.user ?? records.user;
-    if (owner !== records.user) {
-      throw new TonyError('SESSION_REFUSED', `${applicationId} is a job of ${owner}; you are ${records.user}.`, {
-        hint: `Only ${owner} can open sessions with its tasks.`,
-      });
     }
   }
 
@@ -135,6 +124,19 @@ export class SessionClient {
       throw new TonyError('REMOTE_ACCESS_OFF', `${this.#job.applicationId} does not permit sessions: remoteAccess is false.`);
     }
     return sessions ?? null;
+  }
+}
+
+/**
+ * Rejects a job of another user, because only the owner can read a job's staging folder.
+ * @throws TonyError SESSION_REFUSED
+ */
+export async function throwIfForeign({ records, applicationId }: JobConnection): Promise<void> {
+  const owner = (await records.yarn())?.user ?? records.user;
+  if (owner !== records.user) {
+    throw new TonyError('SESSION_REFUSED', `${applicationId} is a job of ${owner}; you are ${records.user}.`, {
+      hint: `Only ${owner} can open sessions with its tasks.`,
+    });
   }
 }
 
