@@ -625,6 +625,16 @@ describe('tf.data', () => {
   });
 });
 
+test('like fitDataset, fromTfDataset uses an element that a generator returns together with `done`', async () => {
+  let next = 0;
+  const generator = () => ({ next: () => ({ value: next++, done: next === 3 }) }) as unknown as Iterator<number>;
+  const seen: number[] = [];
+  for await (const value of fromTfDataset<number>(tf.data.generator(generator)).read({ storage })) {
+    seen.push(value);
+  }
+  expect(seen).toEqual([0, 1, 2]);
+});
+
 describe('invalid options', () => {
   test('invalid options are rejected', () => {
     expect(() => fromArray([1]).batch(0)).toThrow('batch size is 0');

@@ -56,14 +56,19 @@ async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: numb
   }
 }
 
-/** Yields the elements of a tf.data dataset. Every reader must get the same elements in the same order. */
+/**
+ * Yields the elements of a tf.data dataset. Every reader must get the same elements in the same order. Like `model.fitDataset`, it also
+ * uses an element that a generator returns together with `done: true`.
+ */
 export async function* elementsOfTfData<T>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): AsyncGenerator<T, void> {
   const iterator = await dataset.iterator();
   for (;;) {
     const { done, value } = await iterator.next();
+    if (value !== null && value !== undefined) {
+      yield value as T;
+    }
     if (done) {
       return;
     }
-    yield value as T;
   }
 }
