@@ -20,7 +20,7 @@ import { encodeExample } from './formats/example.ts';
 import { fixedLenFeature, parseExample } from './formats/parse-example.ts';
 import { LocalSplits, type SplitAssigner } from './reading/split-assigner.ts';
 import type { Dataset } from './sources/dataset.ts';
-import { csv, fromArray, tfrecords } from './sources/sources.ts';
+import { csv, fromArray, fromTfDataset, tfrecords } from './sources/sources.ts';
 import { folderWith, tfRecordFile } from './testing/files.ts';
 
 const storage = new FileStorage();
@@ -370,14 +370,23 @@ describe('fit', () => {
     }
   });
 
-  test('fit resumes after a stop and ends with identical bits', async () => {
+  const inMemory = () => {
+    const rows = numbers(40).map((row) => ({ xs: [row / 40, Math.sin(row), row % 3], ys: [row / 20] }));
+    return fromTfDataset(tf.data.array(rows).shuffle(40, '3').batch(4));
+  };
+
+  test.each([
+    { data: 'files', open: (folder: string) => examplesOf(folder).shuffle(20).batch(4), epochs: 3 },
+    { data: 'a tf.data dataset that shuffles', open: inMemory, epochs: 3 },
+    { data: 'a tf.data dataset that shuffles and is repeated', open: () => inMemory().repeat(2), epochs: 2 },
+  ])('fit resumes after a stop and ends with identical bits: $data', async ({ open, epochs }) => {
     const folder = await exampleFiles(5);
-    const data = () => examplesOf(folder).shuffle(20).batch(4);
-    const whole = await train(2, data, { epochs: 3 });
+    const data = () => open(folder);
+    const whole = await train(2, data, { epochs });
     const dir = await folderWith();
     const stop = new Error('stop');
     const options: FitOptions = {
-      epochs: 3,
+      epochs,
       callbacks: {
         onBatchEnd: async (_, { step }) => {
           if (step < 11) {
@@ -390,7 +399,7 @@ describe('fit', () => {
     };
     await expect(train(2, data, options, dir)).rejects.toBe(stop);
     const steps: number[] = [];
-    const rest = await train(2, data, { epochs: 3, callbacks: { onBatchEnd: (_, { step }) => void steps.push(step) } }, dir, 2);
+    const rest = await train(2, data, { epochs, callbacks: { onBatchEnd: (_, { step }) => void steps.push(step) } }, dir, 2);
     expect(steps[0]).toBe(10);
     expect(rest).toEqual(whole);
   });

@@ -90,6 +90,8 @@ export class DatasetBatchSource implements BatchSource {
   readonly #dataset: Dataset<unknown>;
   readonly #options: DatasetBatchSourceOptions;
   #pass = 0;
+  /** Number of passes that were completed before a restart. 0 after the first reader has been opened. */
+  #missedPasses = 0;
   #shares: number;
   #states: readonly Json[] = [];
   #open: OpenShare[] | null = null;
@@ -118,6 +120,7 @@ export class DatasetBatchSource implements BatchSource {
         throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint contains no matching dataset position');
       }
       this.#pass = position.data.pass;
+      this.#missedPasses = position.data.pass;
       this.#shares = position.data.shares;
       this.#states = position.data.states as Json[];
     }
@@ -220,7 +223,9 @@ export class DatasetBatchSource implements BatchSource {
 
   #openShares(): OpenShare[] {
     const { peers, storage, splits, seed, onNotice } = this.#options;
-    return sharesOfRank(peers.rank, peers.worldSize, this.#shares).map((share) => ({
+    const missedPasses = this.#missedPasses;
+    this.#missedPasses = 0;
+    return sharesOfRank(peers.rank, peers.worldSize, this.#shares).map((share, index) => ({
       ...share,
       reader: this.#dataset.read({
         ...(storage === undefined ? {} : { storage }),
@@ -228,6 +233,8 @@ export class DatasetBatchSource implements BatchSource {
         share: { index: share.index, count: this.#shares },
         seed,
         epoch: this.#pass,
+        // Several shares of a rank may come from the same source.
+        missedPasses: index === 0 ? missedPasses : 0,
         state: this.#states[share.index] ?? null,
         states: this.#states,
         onNotice,

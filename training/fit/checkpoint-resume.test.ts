@@ -75,6 +75,20 @@ test('training resumes with identical bits from one file, and from several with 
   expect(weightsOf(other)).toEqual(weightsOf(one));
 });
 
+test('a run that resumes names the recurrent layers whose states are lost', async () => {
+  const data = { x: tf.ones([4, 3, 1]), y: tf.ones([4, 1]) };
+  const [path, reports]: [string, Report[]] = [await folder(), []];
+  for (const epochs of [1, 2]) {
+    const model = tf.sequential();
+    model.add(tf.layers.lstm({ units: 2, stateful: true, batchInputShape: [2, 3, 1], name: 'memory' }));
+    model.add(tf.layers.dense({ units: 1 }));
+    model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
+    expect(JSON.stringify(reports)).not.toContain('the state of memory');
+    await fitTogether([model], data, { epochs, batchSize: 2 }, { folder: path, everySteps: 1, generation: epochs, reports: [reports] });
+  }
+  expect(JSON.stringify(reports)).toContain('checkpoints do not contain the state of memory, so training resumes after step 2 with zeros');
+});
+
 function halvesOf(tensor: StoredTensor): StoredTensor[] {
   const numbers = tensor.bytes.length / 4;
   const half = Math.floor(numbers / 2);

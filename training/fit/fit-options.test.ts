@@ -59,7 +59,9 @@ describe('validation', () => {
     const [ours, theirs] = [classifier(tf.train.sgd(0.1)), classifier(tf.train.sgd(0.1))];
     const options = { epochs: 2, batchSize: 8, shuffle: false, validationSplit: 0.3 };
     const expected = await theirs.fit(data.x, data.y, { ...options, verbose: 0 });
-    const [history] = await fitTogether([ours], data, options);
+    // Programs in JavaScript pass null for options that they leave out, which model.fit accepts.
+    const unused: object = { callbacks: null, validationData: null, classWeight: null };
+    const [history] = await fitTogether([ours], data, { ...options, ...unused });
     expectClose(weightsOf(ours), weightsOf(theirs));
     expectClose(history?.history.val_loss as number[], expected.history.val_loss as number[], 4);
   });

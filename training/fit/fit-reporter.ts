@@ -171,6 +171,19 @@ export class FitReporter {
     }
   }
 
+  /** If training resumes from a checkpoint, names the recurrent layers whose states are lost. */
+  reportLostStates(): void {
+    const { model, progress, strategy, onNotice } = this.#parts;
+    const { step } = progress;
+    const layers = model.model.layers.flatMap(({ stateful, name }) => (stateful ? [name] : []));
+    if (step > 0 && layers.length > 0 && (strategy.rank === 0 || !strategy.peers.stepsTogether)) {
+      const states = `${layers.length === 1 ? 'the state' : 'the states'} of ${firstNames(layers, MOST_NAMES)}`;
+      onNotice(
+        `checkpoints do not contain ${states}, so training resumes after step ${step} with zeros and may differ from an uninterrupted run`,
+      );
+    }
+  }
+
   /** Warns once if the backend has native kernels but the optimizer cannot use them. */
   reportSlowSteps(): void {
     const { tf, strategy, onNotice } = this.#parts;

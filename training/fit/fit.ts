@@ -84,7 +84,7 @@ export async function fit(
   data: FitData,
   options: FitOptions = {},
 ): Promise<FitHistory> {
-  const run = new Fit(environment, inspectModel(environment.tf, model), data, options);
+  const run = new Fit(environment, inspectModel(environment.tf, model), data, withoutNulls(options));
   try {
     return await run.run();
   } finally {
@@ -162,6 +162,7 @@ class Fit {
       this.#checkMemory();
       this.#steps.open(data);
       this.#reporter.describe();
+      this.#reporter.reportLostStates();
     }
     await this.#beginCallbacks();
     this.#reporter.start();
@@ -366,6 +367,12 @@ class Fit {
     this.#strategy.dispose();
     await this.#steps.dispose();
   }
+}
+
+/** Removes options that are null. As in `model.fit`, they have no effect. */
+function withoutNulls(options: FitOptions): FitOptions {
+  const isPlain = options !== null && Object.getPrototypeOf(options) === Object.prototype;
+  return isPlain ? Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null)) : options;
 }
 
 function standardOptions(tf: typeof tfjs, options: FitOptions): FitOptions {

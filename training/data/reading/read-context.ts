@@ -42,6 +42,11 @@ export interface ReadContext {
   readonly onPassedOver?: () => void;
   readonly seed: number;
   readonly passes: Passes;
+  /**
+   * Number of earlier passes that another process has read. A source that counts its own passes, such as a tf.data dataset, must repeat
+   * them. Default: 0.
+   */
+  readonly missedPasses?: number;
   /** Seed for the file order, or null to keep the order in which the files are listed. */
   readonly fileOrderSeed: number | null;
   /** Aborts reading. The stream then stops waiting and closes its files and connections. */

@@ -25,6 +25,8 @@ export interface ReadOptions {
   readonly seed?: number;
   /** The number of the pass over the data. Default: 0. */
   readonly epoch?: number;
+  /** Number of earlier passes that another process has read, for example before a restart. Default: 0. */
+  readonly missedPasses?: number;
   /**
    * Result of an earlier reader's `state`, which may come from another machine. The new reader begins with the element that the earlier
    * reader would have returned next.
@@ -90,6 +92,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
       },
       seed: this.#place.seed,
       passes: [this.#place.epoch],
+      missedPasses: options.missedPasses ?? 0,
       fileOrderSeed: null,
       signal,
       onDamage: (damage) => {

@@ -1,7 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { deal } from '../reading/deal.ts';
 import { disposeElement } from '../reading/dispose.ts';
-import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
+import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
 import { CHUNK_ELEMENTS, type Chunk, streamOf } from '../reading/stream.ts';
 
 /**
@@ -9,10 +9,13 @@ import { CHUNK_ELEMENTS, type Chunk, streamOf } from '../reading/stream.ts';
  *
  * State: the number of elements before the position.
  */
-export function iterableNode<T>(iterate: () => Iterable<T> | AsyncIterable<T>, chunkElements = CHUNK_ELEMENTS): DatasetNode<T> {
-  async function* chunks(skip: number, signal: AbortSignal): AsyncGenerator<Chunk<T>, void> {
+export function iterableNode<T>(
+  iterate: (missedPasses: number) => Iterable<T> | AsyncIterable<T>,
+  chunkElements = CHUNK_ELEMENTS,
+): DatasetNode<T> {
+  async function* chunks(skip: number, { missedPasses = 0, signal }: ReadContext): AsyncGenerator<Chunk<T>, void> {
     let index = 0;
-    for await (const all of inChunks(iterate(), chunkElements, signal)) {
+    for await (const all of inChunks(iterate(missedPasses), chunkElements, signal)) {
       const items = all.slice(Math.max(0, skip - index));
       disposeElement(all.slice(0, all.length - items.length));
       index += all.length;
@@ -24,7 +27,7 @@ export function iterableNode<T>(iterate: () => Iterable<T> | AsyncIterable<T>, c
   return {
     open(context, from) {
       refuseSplits(context, 'fromArray, fromGenerator or fromTfDataset', 'its elements do not come from files');
-      return deal((at) => streamOf(chunks((at as number | null) ?? 0, context.signal)), context.share, from);
+      return deal((at) => streamOf(chunks((at as number | null) ?? 0, context)), context.share, from);
     },
   };
 }
@@ -59,8 +62,16 @@ async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: numb
 /**
  * Yields the elements of a tf.data dataset. Every reader must get the same elements in the same order. Like `model.fitDataset`, it also
  * uses an element that a generator returns together with `done: true`.
+ * @param missedPasses the passes read before a restart. `shuffle` draws a new order for each iterator, so the iterators of these passes are
+ *   created again.
  */
-export async function* elementsOfTfData<T>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): AsyncGenerator<T, void> {
+export async function* elementsOfTfData<T>(
+  dataset: tfjs.data.Dataset<tfjs.TensorContainer>,
+  missedPasses: number,
+): AsyncGenerator<T, void> {
+  for (let pass = 0; pass < missedPasses; pass++) {
+    await dataset.iterator();
+  }
   const iterator = await dataset.iterator();
   for (;;) {
     const { done, value } = await iterator.next();

@@ -195,14 +195,14 @@ export function fromArray<T>(elements: readonly T[]): Dataset<T> {
  * elements.
  */
 export function fromGenerator<T>(iterate: () => Iterable<T> | AsyncIterable<T>): Dataset<T> {
-  return new Dataset(iterableNode(iterate));
+  return new Dataset(iterableNode(() => iterate()));
 }
 
 /** Converts a batched tf.data dataset. Every rank reads the whole dataset and uses its share of the batches. */
 export function fromTfDataset<T = unknown>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>): Dataset<T> {
   // Chunks of one element save memory, because the tensors stay in memory until they are disposed.
   return new Dataset(
-    iterableNode(() => elementsOfTfData<T>(dataset), 1),
+    iterableNode((missedPasses) => elementsOfTfData<T>(dataset, missedPasses), 1),
     true,
   );
 }

@@ -78,7 +78,7 @@ export class CacheNode<T> implements DatasetNode<T> {
 
   async *#readSource(context: ReadContext, key: string, skip: number, isToBeKept: boolean): AsyncGenerator<Chunk<T>, void> {
     // The cache needs the same share in every pass. Because `passes` is empty, the source uses the same order in every pass.
-    const stream = this.#inner.open({ ...undispatched(context), passes: [] }, null);
+    const stream = this.#inner.open({ ...undispatched(context), passes: [], missedPasses: 0 }, null);
     const limit = this.#options.maxBytes ?? (this.#options.disk ? DISK_BYTES : MEMORY_BYTES);
     let keeping: Kept<T> | null = null;
     let isWhole = false;

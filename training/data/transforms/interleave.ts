@@ -34,7 +34,7 @@ export function interleaveNode<T, U>(
       const openElements = (at: Json) => new Cursor((place) => inner.open(context, place), at);
       const openDataset = async (element: T, at: Json) => {
         const node = await convert(element);
-        const own = { ...context, share: WHOLE, dispatch: false, dispatchLog: undefined };
+        const own = { ...context, share: WHOLE, missedPasses: 0, dispatch: false, dispatchLog: undefined };
         const open = (signal: AbortSignal, place: Json) => node.open({ ...own, signal }, place);
         return new Cursor((place) => {
           const stream = new PrefetchStream(open, place, { signal: context.signal, ...AHEAD });

@@ -14,6 +14,7 @@ export function repeatNode<T>(inner: DatasetNode<T>, count: number): DatasetNode
       refuseSplits(context, 'repeat', 'each split is read only once');
       let [pass, at] = (state ?? [0, null]) as [number, Json];
       let stream: ChunkStream<T> | null = null;
+      let missedPasses = (count === Number.POSITIVE_INFINITY ? 0 : (context.missedPasses ?? 0) * count) + pass;
       // A stored position is only possible if the dataset has elements.
       let isEmpty = state === null;
       // True if other readers have received all splits of this pass.
@@ -24,7 +25,8 @@ export function repeatNode<T>(inner: DatasetNode<T>, count: number): DatasetNode
       return {
         next: async () => {
           while (pass < count) {
-            stream ??= inner.open({ ...context, passes: [...context.passes, pass], onPassedOver }, at);
+            stream ??= inner.open({ ...context, passes: [...context.passes, pass], missedPasses, onPassedOver }, at);
+            missedPasses = 0;
             const chunk = await stream.next();
             if (chunk !== null) {
               isEmpty &&= chunk.items.length === 0;
