@@ -14,7 +14,7 @@ import { clustersOf } from './compatibility-cells.ts';
  * `npm run matrix` runs the long form on all combinations and writes docs/compatibility.md.
  */
 
-vi.setConfig({ testTimeout: 400_000, hookTimeout: 400_000 });
+vi.setConfig({ testTimeout: 900_000, hookTimeout: 400_000 });
 const allRun = ({ tasks }: JobStatus): boolean => tasks.every(({ state }) => state === 'running');
 
 const { clusters, isLong } = clustersOf(process.env);
@@ -99,7 +99,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
       await kill(id, 'application-master.mjs');
       await cluster.reached(id, ({ masterAttempt, state }) => masterAttempt === 2 && state === 'RUNNING');
     }
-    expect(await cluster.ended(id, 200_000)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
+    expect(await cluster.ended(id, 400_000)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
     await noneLeft(cluster, id, 30_000);
     const final = JSON.parse((await cluster.hdfsRead(`/user/${user()}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
     expect(final).toMatchObject(isLong ? { generations: 2, masterAttempt: 2 } : { generations: 1, masterAttempt: 1 });
