@@ -4,7 +4,7 @@ import { ADMINISTRATOR } from './configuration.mjs';
 
 /** @typedef {import('./cluster.mjs').Cluster} Cluster */
 
-const RESPONSE_LIMIT_MS = 12_000;
+const RESPONSE_LIMIT_MS = 60_000;
 
 /** @param {Cluster} cluster */
 export async function isServing(cluster) {

@@ -27,7 +27,9 @@ const SLEEPING = [
   'roles: {worker: {instances: 2, resources: {memory: 256m}}}',
 ];
 
-describe.each(clusters)('Hadoop $hadoop, $profile', ({ hadoop, profile, nodes }) => {
+const titled = clusters.map(({ hadoop, profile, nodes }) => [hadoop, profile, nodes] as const);
+
+describe.each(titled)('Hadoop %s, %s', (hadoop, profile, nodes) => {
   const cluster = useOwnCluster(profile, {}, hadoop);
   for (const node of nodes) {
     describe(`Node ${node ?? process.versions.node}`, () => testsOf(cluster, hadoop, profile, node));
