@@ -64,9 +64,10 @@ describe.skipIf(problem !== null)('Docker', () => {
       `  worker: {instances: 2, command: 'cat /etc/debian_version && (test -e /.dockerenv || test -e /run/.containerenv) && node train.ts', resources: {memory: 1.5g}, ${docker}}`,
     ];
     await writeFile(file, `${lines.join('\n')}\n`);
-    const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file]);
+    const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
     expect(exitCode, stderr + stdout).toBe(0);
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
+    expect(await cluster.ended(id, 400_000)).toMatchObject({ finalStatus: 'SUCCEEDED' });
     const logs = await until(
       async () => {
         const read = await cluster.run(['logs', id, 'worker:0']);
