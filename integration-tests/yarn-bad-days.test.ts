@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, onTestFailed, test } from 'vitest';
 import { CREDENTIALS } from '../conf/job.ts';
@@ -189,13 +189,15 @@ describe('a job continues', () => {
 
   test('in the same stage when its ApplicationMaster is killed while roles wait for other roles', async () => {
     const first = (then: string) => `if mkdir $OUT/ran-$TONY_ROLE; then ${then}; fi`;
+    // Saves its state 0.5 s after SIGTERM. YARN itself would send SIGKILL after 250 ms.
+    const saving = 'trap "sleep 0.5; touch $OUT/saved; exit 1" TERM; sleep 1000 & wait';
     const resources = 'resources: {memory: 256m}';
     const job = await startJob({
       roles: [
         '',
         `  server: {ranked: false, command: exec sleep 1000, endAfter: {role: worker}, ${resources}}`,
         `  prepare: {ranked: false, command: '${first('exit 75')}; while [ ! -e $OUT/go ]; do sleep 0.1; done', retryOn: [75], ${resources}}`,
-        `  worker: {command: '${first('exec sleep 1000')}', timeLimit: 2s, after: [{role: prepare}, {role: server, state: running}], ${resources}}`,
+        `  worker: {command: '${first(saving)}', timeLimit: 2s, after: [{role: prepare}, {role: server, state: running}], ${resources}}`,
       ].join('\n'),
     });
     const inStage = (attempt: number) =>
@@ -217,6 +219,7 @@ describe('a job continues', () => {
       ['worker', 'succeeded', 1],
     ]);
     expect(final.tasks.at(-1)?.failure?.cause.kind).toBe('time-limit');
+    expect(existsSync(path.join(job.out, 'saved'))).toBe(true);
     const { stdout } = await cluster.run(['events', job.id]);
     const at = (text: RegExp) => stdout.split('\n').findIndex((line) => text.test(line));
     const moments = [at(/prepare:0 +program-ended +exited with code 0/), at(/worker +role-released/), at(/worker:0 +task-requested/)];

@@ -79,6 +79,17 @@ test('the programs of a job that fails get SIGTERM, and save a checkpoint', asyn
   expect(await steps(final)).toEqual(['step-3']);
 });
 
+test('a program at its time limit gets SIGTERM, and the next generation continues from the checkpoint that it saves', async () => {
+  const run = await submit({ roles: { worker: { command: 'PROGRAM 7', timeLimit: '15s' } } });
+  const restarted = 'generation 2: starts after 7';
+  await sees(run, 'worker-0', restarted);
+  await run.create('end');
+  const final = await run.job.ended();
+  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 7 });
+  expect(final.tasks[0]?.failure?.cause.kind).toBe('time-limit');
+  expect(await run.seen('worker-0')).toEqual([...SAVED_ON_SIGNAL, restarted]);
+});
+
 test('a program notices nothing before the gang restarts or the job is killed', async () => {
   const run = await submit({
     roles: { worker: { command: 'PROGRAM 4' }, other: { command: 'while [ ! -e FOLDER/go ]; do sleep 0.1; done; rm FOLDER/go; exit 3' } },
