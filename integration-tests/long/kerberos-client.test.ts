@@ -4,7 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test, vi } from 'vitest';
 import { keytabOf } from '../cluster/kerberos.mjs';
-import type { CommandResult } from '../command.ts';
+import type { Command, CommandResult } from '../command.ts';
 import { jsonLines, temporaryFolder, until, useOwnCluster } from '../harness.ts';
 
 /**
@@ -15,7 +15,8 @@ import { jsonLines, temporaryFolder, until, useOwnCluster } from '../harness.ts'
 vi.setConfig({ testTimeout: 300_000 });
 
 const FAKE_CLOCK = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1';
-const cluster = useOwnCluster('kerberos');
+// Cookies are valid for less than a minute, so clients need a valid ticket for each request.
+const cluster = useOwnCluster('kerberos', { core: { 'hadoop.http.authentication.token.validity': 30 } });
 const execute = promisify(execFile);
 
 /** A client without a ticket, except for what `env` names. */
@@ -33,11 +34,21 @@ class Client {
   }
 
   async submit(command: string): Promise<{ readonly id: string; readonly stderr: string }> {
+    const { stdout, stderr } = await this.run('submit', '--conf', await this.#jobFile(command), '--detach');
+    return { id: /application_\d+_\d+/.exec(stdout)?.[0] ?? '', stderr };
+  }
+
+  /** Starts `submit` without --detach. */
+  async follow(command: string): Promise<Command> {
+    const words = ['submit', '--conf', await this.#jobFile(command)];
+    return cluster.startCommand(words, { env: { ...cluster.environment('alice'), ...this.#env } });
+  }
+
+  async #jobFile(command: string): Promise<string> {
     const file = path.join(this.#folder, 'job.yaml');
     const roles = 'roles: {worker: {instances: 1, resources: {memory: 256m}}}';
     await writeFile(file, `name: shell\nframework: none\nruntime: system\ncommand: '${command}'\n${roles}\n`);
-    const { stdout, stderr } = await this.run('submit', '--conf', file, '--detach');
-    return { id: /application_\d+_\d+/.exec(stdout)?.[0] ?? '', stderr };
+    return file;
   }
 
   async findings(): Promise<Record<string, unknown>[]> {
@@ -68,8 +79,8 @@ describe('with only a file of delegation tokens', () => {
       env: { ...process.env, ...cluster.environment(user) },
     });
     const { token } = JSON.parse(stdout) as { token: string };
-    const service = `127.0.0.1:${cluster.ports.resourcemanager.client}`;
-    await hadoop(user, 'org.apache.hadoop.security.token.DtUtilShell', 'import', token, '-alias', service, file);
+    // The alias also becomes the token's service. The ResourceManager renews only tokens whose service is its address.
+    await hadoop(user, 'org.apache.hadoop.security.token.DtUtilShell', 'import', token, '-alias', 'rm1,rm2', file);
     return file;
   }
 
@@ -106,6 +117,23 @@ describe('with only a file of delegation tokens', () => {
     await client.reaches(second.id, 'KILLED');
   });
 
+  test('submit follows a job to its end and shows its output, and after an interrupt, the job can be killed', async () => {
+    const file = await writeTokens(cluster.administrator, 'yarn');
+    const client = new Client(await temporaryFolder(), { HADOOP_TOKEN_FILE_LOCATION: file });
+    const ended = await (await client.follow('echo out of worker')).result;
+    expect(ended.exitCode, ended.stderr).toBe(0);
+    expect(ended.stdout).toMatch(/^worker:0 \| out of worker\n(.*\n)*application_\d+_\d+ SUCCEEDED$/m);
+
+    const endless = await client.follow('exec sleep 600');
+    const [id] = await endless.output(/application_\d+_\d+/);
+    await client.reaches(id, 'RUNNING');
+    endless.signal('SIGINT');
+    // Without a terminal, nobody can answer whether to kill the job.
+    expect(await endless.result).toMatchObject({ exitCode: 130, stdout: expect.stringContaining('detached; the job continues.') });
+    expect(await client.run('kill', id)).toMatchObject({ exitCode: 0 });
+    await client.reaches(id, 'KILLED');
+  });
+
   test('a renewer other than the ResourceManager, and a cancelled token, are reported with the next step', async () => {
     const file = await writeTokens('alice', 'bob');
     const client = new Client(await temporaryFolder(), { HADOOP_TOKEN_FILE_LOCATION: file });
@@ -120,6 +148,22 @@ describe('with only a file of delegation tokens', () => {
       expect.objectContaining({ name: 'NameNode', state: 'bad', remedy: expect.stringContaining('unset HADOOP_TOKEN_FILE_LOCATION') }),
     );
   });
+});
+
+test('a command that follows a job waits for a new ticket when its ticket has expired', async () => {
+  const folder = await temporaryFolder();
+  const [cache, end] = [`FILE:${path.join(folder, 'short')}`, path.join(folder, 'end')];
+  const kinit = async (lifetime: string): Promise<void> => {
+    const words = ['-k', '-t', keytabOf(cluster.state, 'alice'), '-l', lifetime, '-c', cache, 'alice'];
+    await execute('kinit', words, { env: { ...process.env, ...cluster.environment('alice') } });
+  };
+  await kinit('60s');
+  const command = await new Client(folder, { KRB5CCNAME: cache }).follow(`while [ ! -e ${end} ]; do sleep 0.2; done`);
+  await command.output(/The Kerberos ticket of alice@\S+ expired at \S+ The job continues to run\. .* run kinit/, 120_000);
+  await kinit('1h');
+  await command.output(/The new Kerberos ticket is valid\./);
+  await writeFile(end, '');
+  expect(await command.result).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('SUCCEEDED') });
 });
 
 describe('a rejected login is reported with its cause and the next step', () => {
