@@ -70,7 +70,7 @@ describe('with only a file of delegation tokens', () => {
   }
 
   /** Writes tokens for HDFS and the ResourceManager with Hadoop's tools. */
-  async function writeTokens(user: string, renewer: string): Promise<string> {
+  async function writeTokens(user: string, renewer: string, service = 'rm1,rm2'): Promise<string> {
     const file = path.join(await temporaryFolder(), 'tokens');
     await hadoop(user, 'org.apache.hadoop.hdfs.tools.DelegationTokenFetcher', '--renewer', renewer, file);
     // Hadoop offers tokens for the ResourceManager only through its REST API.
@@ -80,7 +80,7 @@ describe('with only a file of delegation tokens', () => {
     });
     const { token } = JSON.parse(stdout) as { token: string };
     // The alias also becomes the token's service. The ResourceManager renews only tokens whose service is its address.
-    await hadoop(user, 'org.apache.hadoop.security.token.DtUtilShell', 'import', token, '-alias', 'rm1,rm2', file);
+    await hadoop(user, 'org.apache.hadoop.security.token.DtUtilShell', 'import', token, '-alias', service, file);
     return file;
   }
 
@@ -135,7 +135,7 @@ describe('with only a file of delegation tokens', () => {
   });
 
   test('a renewer other than the ResourceManager, and a cancelled token, are reported with the next step', async () => {
-    const file = await writeTokens('alice', 'bob');
+    const file = await writeTokens('alice', 'bob', `127.0.0.1:${cluster.ports.resourcemanager.client}`);
     const client = new Client(await temporaryFolder(), { HADOOP_TOKEN_FILE_LOCATION: file });
     const { id } = await client.submit('exec sleep 600');
     await client.reaches(id, 'FAILED');
