@@ -184,6 +184,8 @@ async function readColumns(
       return part.buffer;
     });
     reads.push(read);
+    // hyparquet starts all reads of a column, but waits for none of the others once one has failed.
+    read.catch(() => {});
     return read;
   };
   const rows = { rowStart: firstRow, rowEnd: firstRow + Number(rowGroup.num_rows) };
@@ -213,7 +215,6 @@ async function readColumns(
     }
     return { values, bytes };
   } catch (error) {
-    // hyparquet does not wait for other reads if one read fails.
     await Promise.allSettled(reads);
     context.signal.throwIfAborted();
     if (error instanceof TonyError) {

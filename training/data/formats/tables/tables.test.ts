@@ -64,7 +64,8 @@ describe.each([...PARQUET, ...AVRO])('%s', (name) => {
           );
         expect(['rows', 'DATA_INVALID']).toContain(outcome);
       }),
-      { numRuns: 40 },
+      // With this change in the file's metadata, several reads of a column fail.
+      { numRuns: 40, examples: name === 'gzip.parquet' ? [[9_240, 1]] : [] },
     );
   });
 });
