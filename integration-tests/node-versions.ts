@@ -3,7 +3,7 @@ import path from 'node:path';
 import { extract } from 'tar';
 import { downloadNode } from '../client/runtime/downloads.ts';
 import { NODE_PACKAGES, type NodeMajor } from '../client/runtime/pins.ts';
-import { keptFolder } from './kept-folder.mjs';
+import { keptFolder } from './cluster/kept-folder.mjs';
 
 const CACHE = path.resolve(import.meta.dirname, '..', '.cache', 'node');
 

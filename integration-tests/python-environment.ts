@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { keptFolder } from './cluster/kept-folder.mjs';
 import { ROOT } from './command.ts';
-import { keptFolder } from './kept-folder.mjs';
 
 const execute = promisify(execFile);
 

@@ -5,7 +5,7 @@
  */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { keptFolder } from '../integration-tests/kept-folder.mjs';
+import { keptFolder } from '../integration-tests/cluster/kept-folder.mjs';
 import { ROOT, runInherited } from './install.mjs';
 
 const VERSION = '0.28.1';

@@ -1,7 +1,8 @@
 import type { JobResult } from '../../conf/status/status.ts';
 import { ask } from './container-requests.ts';
 import { detach } from './ending.ts';
-import { type DecisiveTask, hasEnded, isOver, LIMITS } from './state/job-state.ts';
+import type { DecisiveTask } from './state/decisive-task.ts';
+import { hasEnded, isOver, LIMITS } from './state/job-state.ts';
 import { isElastic, isMember } from './state/membership.ts';
 import { isChief } from './state/ranks.ts';
 import { isTensorBoardRole } from './state/tensorboard-task.ts';

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { chmod, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { withLock } from '../kept-folder.mjs';
+import { withLock } from './kept-folder.mjs';
 import { CACHE, DEFAULT_HADOOP, ROOT, versionFolder } from './layout.mjs';
 
 export const POM = path.join(ROOT, 'integration-tests', 'cluster', 'pom.xml');

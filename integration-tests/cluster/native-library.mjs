@@ -5,8 +5,8 @@
  */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { keptFolder } from '../kept-folder.mjs';
 import { POM, runMaven } from './jars.mjs';
+import { keptFolder } from './kept-folder.mjs';
 import { CACHE } from './layout.mjs';
 
 /**

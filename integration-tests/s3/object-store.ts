@@ -10,8 +10,8 @@ import { withTimeout } from '../../platform/async/deadline.ts';
 import { Secret } from '../../platform/secret.ts';
 import type { S3Connection } from '../../storage/s3/s3-connection.ts';
 import { COPY_JARS, runMaven } from '../cluster/jars.mjs';
+import { keptFolder } from '../cluster/kept-folder.mjs';
 import { CACHE } from '../cluster/layout.mjs';
-import { keptFolder } from '../kept-folder.mjs';
 
 const POM = path.join(import.meta.dirname, 'pom.xml');
 const START_MS = 60_000;

@@ -4,6 +4,7 @@ import type { FirstFailure, ProgramEnd, TaskFailure } from '../../../conf/status
 import type { Notice } from '../../../protos/executor-protocol.ts';
 import type { Member } from '../../../training/process/task-context.ts';
 import { type Generation, next, type Revision } from './counters.ts';
+import type { DecisiveTask } from './decisive-task.ts';
 import type { Container, ProgramExit, RunningJobLimits } from './events.ts';
 
 /** The job machine's complete, immutable state. `step` derives a new state from it. */
@@ -67,21 +68,6 @@ export interface TrainingReports {
   readonly notices: readonly TaskNotice[];
   /** Reason why training ends before its last epoch, or null if training does not end early. */
   readonly earlyEnd: string | null;
-}
-
-export const DECISIVE_REASONS = ['restarts', 'gang-restarts', 'awaited', 'late'] as const;
-
-/** The task that made the job fail. */
-export interface DecisiveTask {
-  readonly role: string;
-  readonly index: number;
-  /**
-   * - `restarts`: the task failed and may not be restarted.
-   * - `gang-restarts`: the task failed, and the gang has no restarts left.
-   * - `awaited`: the task failed, and a role waits until the task has succeeded.
-   * - `late`: the task did not start or end in time.
-   */
-  readonly why: (typeof DECISIVE_REASONS)[number];
 }
 
 export interface Decision {

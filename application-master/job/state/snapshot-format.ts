@@ -3,7 +3,7 @@ import { END_STATES, TASK_STATES } from '../../../conf/status/status.ts';
 import { firstFailureSchema, programEndSchema, taskFailureSchema } from '../../../conf/status/task-failure.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import { asGeneration, asRevision } from './counters.ts';
-import { DECISIVE_REASONS } from './job-state.ts';
+import { DECISIVE_REASONS } from './decisive-task.ts';
 
 const count = z.int().nonnegative();
 const generation = count.transform(asGeneration);

@@ -1,0 +1,14 @@
+export const DECISIVE_REASONS = ['restarts', 'gang-restarts', 'awaited', 'late'] as const;
+
+/** The task that made the job fail. */
+export interface DecisiveTask {
+  readonly role: string;
+  readonly index: number;
+  /**
+   * - `restarts`: the task failed and may not be restarted.
+   * - `gang-restarts`: the task failed, and the gang has no restarts left.
+   * - `awaited`: the task failed, and a role waits until the task has succeeded.
+   * - `late`: the task did not start or end in time.
+   */
+  readonly why: (typeof DECISIVE_REASONS)[number];
+}
