@@ -36,10 +36,10 @@ Maven, but no Maven package contains the library for Hadoop 3.5. To test Hadoop 
 ([development.md](development.md#a-hadoop-cluster-in-a-box)).
 
 In this test, containers run as the NodeManager's user. A separate test of the LinuxContainerExecutor
-(\`integration-tests/own-cluster/container-executor.test.ts\`) runs on Hadoop 3.4.3, with and without Kerberos. On
-2026-11-27 it passed without Kerberos. With Kerberos, all its cases passed on that day except the training of MNIST,
-which did not finish within its time limit on a busy machine. A test of the profile \`cgroups\`
-(\`integration-tests/long/cgroups.test.ts\`) passed on Hadoop 3.4.3 on the same day. Both tests used a
+(\`integration-tests/own-cluster/container-executor.test.ts\`) passed on Hadoop 3.4.3 with and without Kerberos
+on 2026-11-27. On the same day and the same version, the tests of the profile \`cgroups\`
+(\`integration-tests/long/cgroups.test.ts\`) and of Docker containers (\`integration-tests/long/docker.test.ts\`, with
+Podman 4.3.1 in place of Docker) passed. All three tests used a
 \`container-executor\` built from Hadoop's sources (3.5.0-SNAPSHOT of 2024-10-18). The results of Kerberos on Hadoop
 3.5.0 with Node.js 20 and 24 used a native library from the same sources.
 

@@ -26,7 +26,7 @@ function dockerProblem(): string | null {
   }
   const configuration = executorConfiguration();
   if (!existsSync(configuration) || !/^\[docker\]$/m.test(readFileSync(configuration, 'utf8'))) {
-    return `${configuration} has no section [docker] with module.enabled=true, docker.allowed.networks=host and the folders of the cluster as docker.allowed.rw-mounts`;
+    return `${configuration} has no section [docker] with module.enabled=true, docker.allowed.networks=host, the capabilities of yarn-default.xml as docker.allowed.capabilities, and the folders of the cluster as docker.allowed.ro-mounts and docker.allowed.rw-mounts`;
   }
   try {
     execFileSync('docker', ['image', 'inspect', IMAGE], { stdio: 'pipe', timeout: 20_000 });
