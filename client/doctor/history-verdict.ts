@@ -22,13 +22,11 @@ export function historyVerdict(folder: string | null, entry: Entry | null): Chec
     return bad(`${folder} does not exist`, `Run hdfs dfs -mkdir -p ${path} && ${chmod} as the HDFS admin, or correct history.dir.`);
   }
   const mode = entry.permission.toString(8);
+  const step = `Run ${chmod} as ${entry.owner || 'the HDFS admin'}.`;
   if ((entry.permission & OTHERS_CREATE) !== OTHERS_CREATE) {
-    return doubtful(
-      `${folder} has mode ${mode}, so users without a folder in it cannot submit jobs`,
-      `Run ${chmod} as ${entry.owner || 'the HDFS admin'}.`,
-    );
+    return doubtful(`${folder} has mode ${mode}, so users without a folder in it cannot submit jobs`, step);
   }
   return (entry.permission & STICKY) === 0
-    ? doubtful(`${folder} has mode ${mode}, so each user can remove the histories of others`, `Run ${chmod} as ${entry.owner}.`)
+    ? doubtful(`${folder} has mode ${mode}, so each user can remove the histories of others`, step)
     : good(folder);
 }

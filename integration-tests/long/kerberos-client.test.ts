@@ -128,7 +128,7 @@ describe('with only a file of delegation tokens', () => {
     const [id] = await endless.output(/application_\d+_\d+/);
     await client.reaches(id, 'RUNNING');
     endless.signal('SIGINT');
-    // Without a terminal, nobody can answer whether to kill the job.
+    // Without a terminal, the user cannot answer whether to kill the job.
     expect(await endless.result).toMatchObject({ exitCode: 130, stdout: expect.stringContaining('detached; the job continues.') });
     expect(await client.run('kill', id)).toMatchObject({ exitCode: 0 });
     await client.reaches(id, 'KILLED');
