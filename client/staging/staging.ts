@@ -320,8 +320,8 @@ export async function* contents(file: string, signal: AbortSignal | undefined): 
 }
 
 /**
- * Runs `action`, and converts access errors to STAGING_UNWRITABLE. The messages about access and about room name the staging root, because users do not know the paths
- * of the files within it.
+ * Runs `action`, and converts access errors to STAGING_UNWRITABLE. The messages of STAGING_UNWRITABLE and STORAGE_FULL name the staging
+ * root, because users do not know the paths of the files within it.
  */
 export async function naming<T>(root: string, action: () => Promise<T>): Promise<T> {
   try {
