@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { LongestFirst } from './integration-tests/longest-first.ts';
+import { HANGS_MS } from './integration-tests/until.ts';
 
 /** Integration tests that need only this machine. */
 const LOCAL = ['integration-tests/{local,executor,browser}/**/*.test.ts'];
@@ -26,11 +27,13 @@ function integration(
       exclude: [...exclude, UNIT],
       globalSetup,
       isolate,
-      testTimeout: 180_000,
-      hookTimeout: 180_000,
+      setupFiles: ['tools/property-seed.ts'],
+      // These limits end tests that hang. The start of a cluster takes 15 s of processor time on an idle machine, but minutes on a busy one.
+      testTimeout: 600_000,
+      hookTimeout: 600_000,
       maxWorkers,
       sequence: { groupOrder: order },
-      expect: { poll: { timeout: 30_000 } },
+      expect: { poll: { timeout: HANGS_MS } },
     },
   };
 }
@@ -48,11 +51,15 @@ export default defineConfig({
           name: 'unit',
           // The files of a worker share their modules, because importing TensorFlow.js for each file takes longer than most tests.
           isolate: false,
-          include: ['{platform,protos,conf,hadoop,storage,training,web,task-executor,application-master,client,tools}/**/*.test.ts', UNIT],
+          setupFiles: ['tools/property-seed.ts'],
+          include: [
+            '{platform,protos,conf,hadoop,storage,contract,training,web,task-executor,application-master,client,tools}/**/*.test.ts',
+            UNIT,
+          ],
           // Ends tests that hang; it does not check speed, because a busy machine is slow. Some tests build their input first.
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
-          expect: { poll: { timeout: 30_000 } },
+          testTimeout: 600_000,
+          hookTimeout: 600_000,
+          expect: { poll: { timeout: HANGS_MS } },
         },
       },
       // The test files of a worker share a cluster.

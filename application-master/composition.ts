@@ -1,27 +1,24 @@
 import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import path from 'node:path';
+import { frameworkOf } from '../conf/frameworks.ts';
 import { CONTAINER_LAYOUT, type FrozenJob, TENSORBOARD_ROLE } from '../conf/job.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { daemonUri } from '../hadoop/configuration/file-systems/hdfs-place.ts';
 import { KeytabTokens } from '../hadoop/configuration/login/keytab-tokens.ts';
 import { type Credentials, findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
-import type { LocalResource } from '../hadoop/yarn/local-resource.ts';
 import type { Logger } from '../platform/log.ts';
-import type { Welcome } from '../protos/executor-protocol.ts';
+import type { TonyMessages } from '../protos/tony-messages.ts';
 import { createStorage } from '../storage/create-storage.ts';
-import { fileSystemsOfJob } from '../storage/job-file-systems.ts';
 import { decodeJobConnections } from '../storage/s3/s3-connection.ts';
 import type { Storage } from '../storage/storage.ts';
-import { joinUri } from '../storage/uri.ts';
 import { JobSite } from '../web/job-site.ts';
 import type { TensorBoardTarget } from '../web/proxy/tensorboard-target.ts';
 import { ScalarReader } from '../web/scalars/scalar-reader.ts';
-import { dialTls } from '../web/tensorboard/secure-channel.ts';
-import { Gatekeeper } from './admission/gatekeeper.ts';
+import { dialTensorBoard } from '../web/tensorboard/secure-channel.ts';
 import { LocalNegotiator } from './containers/local-negotiator.ts';
 import type { Negotiator } from './containers/negotiator.ts';
-import { YarnNegotiator } from './containers/yarn-negotiator.ts';
+import { containerResources, YarnNegotiator } from './containers/yarn-negotiator.ts';
+import { Gatekeeper } from './gatekeeper.ts';
 import { heartbeatIntervalMs, leaseMs } from './job/state/timeouts.ts';
 import { JobShell, now } from './job-shell.ts';
 import { LiveJobView } from './pages/live-job-view.ts';
@@ -38,7 +35,7 @@ import { DurableNotes } from './services/durable-notes.ts';
 import type { ProducerEvents } from './services/producer-link.ts';
 import { JobServices } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
-import { TokenKeeper } from './tokens/token-keeper.ts';
+import { TokenKeeper } from './token-keeper.ts';
 
 /** Node.js flags that save 20 MiB of memory per executor (measured). The user's program can use this memory instead. */
 const EXECUTOR_NODE_FLAGS = [
@@ -79,7 +76,7 @@ export function compose(settings: MasterSettings, log: Logger) {
     status: () => job.status().tensorboard,
     get connect() {
       const endpoint = this.status().state === 'off' ? null : job.endpointOf(TENSORBOARD_ROLE, 0);
-      return endpoint && (() => dialTls({ ...endpoint, ringKey: ringKey(secrets.jobSecret) }));
+      return endpoint && (() => dialTensorBoard({ ...endpoint, ringKey: ringKey(secrets.jobSecret) }));
     },
   };
   /** The token that a local job's client uses to read the job's pages. */
@@ -93,6 +90,7 @@ export function compose(settings: MasterSettings, log: Logger) {
     addressed: files.addressed,
     isAlive: job.isAlive,
     openFeedServer: (events) => openFeedServer(settings, files, events, log),
+    framework: frameworkOf(frozen.job.framework).services?.openInMaster() ?? null,
     log,
   });
   const { executors, sessions } = createServers(settings, job, services, log);
@@ -147,11 +145,10 @@ function createTokenKeeper(
     cacheFolder: path.join(folder, 'kerberos'),
   };
   const issuer = keytab && new KeytabTokens(keytab, hadoop, frozen.user);
-  const fileSystems = fileSystemsOfJob(frozen, hadoop);
   return new TokenKeeper({
     credentials,
     file: credentialsFile,
-    fetch: issuer ? () => issuer.fetch(fileSystems) : null,
+    fetch: issuer ? () => issuer.fetch(frozen.fileSystems) : null,
     handOver: (newest) => executors.replaceTokens(newest),
     probe: () => storage.stat(frozen.staging),
     checkpointDir: frozen.checkpointDir,
@@ -173,7 +170,7 @@ export function createNegotiator({ settings, log, job, files, tokens }: Parts): 
     : new YarnNegotiator({
         frozen,
         credentials,
-        resources: containerResources(frozen, files),
+        resources: files.staged(CONTAINER_LAYOUT.job).then((job) => containerResources(frozen, job)),
         listener,
         log,
         host,
@@ -195,7 +192,7 @@ async function openFeedServer(
   return server;
 }
 
-function welcomeFor(frozen: FrozenJob, name: string): Omit<Welcome, 'masterAttempt'> {
+function welcomeFor(frozen: FrozenJob, name: string): Omit<TonyMessages['Welcome'], 'masterAttempt'> {
   const { job } = frozen;
   const role = job.roles.find((each) => each.name === name);
   return {
@@ -215,13 +212,4 @@ function executorCommand(frozen: FrozenJob): string {
   const own = frozen.cluster.kind === 'local' ? `'${process.execPath.replaceAll("'", "'\\''")}'` : 'node';
   const node = hasRuntime ? `${CONTAINER_LAYOUT.runtime}/bin/node` : own;
   return [node, ...EXECUTOR_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/task-executor.mjs`].join(' ');
-}
-
-/** Returns job.json and the files that it lists, with URIs that NodeManagers can read. */
-async function containerResources(frozen: FrozenJob, files: JobFiles): Promise<readonly LocalResource[]> {
-  const name = CONTAINER_LAYOUT.job;
-  const { size, modifiedAt } = await files.staged(name);
-  const staged = joinUri(frozen.staging, name);
-  const uri = frozen.cluster.kind === 'yarn' ? daemonUri(HadoopConfiguration.fromProperties(frozen.cluster.hadoop), staged) : staged;
-  return [...frozen.resources, { name, uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }];
 }

@@ -1,17 +1,17 @@
 import { lookup } from 'node:dns/promises';
-import type { FrozenJob } from '../conf/job.ts';
+import { type FrozenJob, PROBE_FLAG } from '../conf/job.ts';
 import { onSkippedServer } from '../hadoop/tls/skipped-servers.ts';
 import { formatAddress } from '../platform/address.ts';
 import { withTimeout } from '../platform/async/deadline.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import { createLogger, type Logger } from '../platform/log.ts';
 import { WebServer } from '../web/server/server.ts';
-import { admissionPolicy } from './admission/admission.ts';
-import type { Gatekeeper } from './admission/gatekeeper.ts';
+import { admissionPolicy } from './admission.ts';
 import { compose, createNegotiator, type Parts } from './composition.ts';
 import type { Negotiator } from './containers/negotiator.ts';
+import type { Gatekeeper } from './gatekeeper.ts';
 import type { AttemptResult, JobShell } from './job-shell.ts';
-import { readSettings } from './settings.ts';
+import { readSettings, readSubmittedInputs } from './settings.ts';
 
 /** The option that a client uses to run the ApplicationMaster on the client's own machine. The job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
@@ -41,6 +41,11 @@ process.on('unhandledRejection', fail);
 onSkippedServer(({ message, hint }) => log.warn({ hint }, `${message} The ApplicationMaster uses another server.`));
 
 try {
+  if (process.argv.includes(PROBE_FLAG)) {
+    const { probeNodes } = await import('./probe/probe-run.ts');
+    await probeNodes(await readSubmittedInputs(process.env, process.cwd()), log);
+    process.exit(0);
+  }
   const settings = await readSettings(process.env, process.cwd());
   log = createLogger({ application: settings.frozen.applicationId, attempt: settings.attempt });
   log.level = settings.frozen.job.master.logLevel;
@@ -105,29 +110,35 @@ async function beginJob(
   if (registration === null) {
     return;
   }
-  const { queue, survivors } = registration;
+  const { queue, countsAll, survivors } = registration;
   log.info({ host, port: endpoint.rpcPort, queue, survivors: survivors.length }, 'registered');
   if (final !== null) {
     return job.conclude(final);
   }
   job.begin(snapshot);
   if (gatekeeper !== null) {
-    void guard(gatekeeper, job, queue, admissionPolicy(snapshot, survivors.length));
+    // `guard` holds the job before its first `await`, so the job requests no container before the admin's limits permit it.
+    void guard(gatekeeper, job, { queue, countsAll }, admissionPolicy(snapshot, survivors.length));
   }
   job.hear({ type: 'registered', ...registration });
 }
 
 /** Starts the job once the admin's limits permit it, and enforces the limits while the job runs. */
-async function guard(gatekeeper: Gatekeeper, job: JobShell, queue: string, policy: ReturnType<typeof admissionPolicy>): Promise<void> {
+async function guard(
+  gatekeeper: Gatekeeper,
+  job: JobShell,
+  registration: { readonly queue: string; readonly countsAll: boolean },
+  policy: ReturnType<typeof admissionPolicy>,
+): Promise<void> {
   if (policy !== null) {
     job.hear({ type: 'held', reason: '' });
-    const decision = await gatekeeper.decide(policy, queue, (reason) => job.hear({ type: 'held', reason }));
+    const decision = await gatekeeper.decide(policy, registration, (reason) => job.hear({ type: 'held', reason }));
     if (decision === null) {
       return;
     }
     job.hear(decision.type === 'admitted' ? { type: 'admitted' } : decision);
   }
-  await gatekeeper.watch(queue, policy !== null, {
+  await gatekeeper.watch(registration.queue, policy !== null, {
     onLimits: (limits) => job.hear({ type: 'limits', limits }),
     onRefused: (reason) => job.hear({ type: 'refused', reason }),
   });

@@ -1,12 +1,13 @@
-import { CREDENTIALS_VARIABLE, readContainerInputs } from '../conf/container-inputs.ts';
+import { createHash } from 'node:crypto';
+import { type ContainerInputs, CREDENTIALS_VARIABLE, readContainerInputs } from '../conf/container-inputs.ts';
 import { CREDENTIALS, type FrozenJob } from '../conf/job.ts';
 import { parseFrozenJob } from '../conf/resolve/frozen-job.ts';
 import { applicationOf, parseContainerId } from '../hadoop/rpc/application-id.ts';
 import { type Credentials, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import { TonyError } from '../platform/errors.ts';
+import { sameSecret } from '../platform/same-secret.ts';
 import type { Secret } from '../platform/secret.ts';
-import type { OwnNode } from './admission/gatekeeper.ts';
-import { isSubmitted } from './submitted-job.ts';
+import type { OwnNode } from './gatekeeper.ts';
 
 export interface MasterSecrets {
   readonly jobSecret: Secret;
@@ -36,9 +37,8 @@ export interface MasterSettings {
  * @throws TonyError CONTAINER_INVALID, JOB_INVALID, CREDENTIALS_INVALID
  */
 export async function readSettings(environment: Readonly<Record<string, string | undefined>>, folder: string): Promise<MasterSettings> {
-  const { variable, secret, job, credentials } = await readContainerInputs(environment, folder);
+  const { variable, secret, job, credentials } = await readSubmittedInputs(environment, folder);
   const frozenText = job.toString('utf8');
-  refuseReplaced(job, secret(CREDENTIALS.jobDigest));
   const frozen = parseFrozenJob(frozenText);
   refuseLocal(frozen, credentials);
   return {
@@ -63,12 +63,22 @@ export async function readSettings(environment: Readonly<Record<string, string |
   };
 }
 
-function refuseReplaced(job: Buffer, digest: Secret): void {
-  if (!isSubmitted(job, digest)) {
+/**
+ * Reads the ApplicationMaster's inputs, and rejects a job.json that was modified after it was submitted. Users cannot change the digest in
+ * the credentials, because YARN stores the credentials when the job is submitted.
+ * @throws TonyError CONTAINER_INVALID, JOB_INVALID, CREDENTIALS_INVALID
+ */
+export async function readSubmittedInputs(
+  environment: Readonly<Record<string, string | undefined>>,
+  folder: string,
+): Promise<ContainerInputs> {
+  const inputs = await readContainerInputs(environment, folder);
+  if (!sameSecret(createHash('sha256').update(inputs.job).digest(), inputs.secret(CREDENTIALS.jobDigest).reveal())) {
     throw new TonyError('JOB_INVALID', 'job.json is not the submitted file: its digest differs from the digest in the credentials.', {
       hint: 'Submit the job again.',
     });
   }
+  return inputs;
 }
 
 /** Rejects a local job in a YARN container. A local job does not have a gatekeeper and would bypass all quotas. */

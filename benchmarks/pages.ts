@@ -14,11 +14,11 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { isMainThread, Worker } from 'node:worker_threads';
 import type { JobStatus } from '../conf/status/status.ts';
+import { encodeFileVersion, encodeScalars } from '../contract/summary/event-file.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { encodeFileVersion, encodeScalars } from '../training/summary/event-file.ts';
 import { type Answer, type Order, observe, proxied } from './pages/observer.ts';
 
 const ROOT = process.cwd();

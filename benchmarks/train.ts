@@ -15,7 +15,7 @@ import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
-import { programEnvironment } from '../training/process/program-environment.ts';
+import { programEnvironment } from '../contract/process/program-environment.ts';
 import { freePort } from './free-port.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';

@@ -47,16 +47,14 @@ export {
   JobLister,
   type JobProgress,
   type JobSummary,
-  LISTED_STATES,
-  type ListedState,
   type ListOptions,
   openLister,
 } from './listing/job-lister.ts';
 export { listJobs } from './listing/list-jobs.ts';
+export { LISTED_STATES, type ListedState } from './listing/listed-states.ts';
 export { LocalLister, type LocalListOptions, listLocalJobs } from './listing/local-jobs.ts';
 export type { Headroom, JobPlan, PlannedContainers, PlannedUpload, Span, Verdict } from './plan/job-plan.ts';
 export type { SubmitRequest } from './plan/submit-request.ts';
-export { type EmitOptions, type EmittedScheduler, emitCapacityScheduler } from './quotas/capacity-scheduler/emit-capacity-scheduler.ts';
 export type { QuotaSum, QuotaSums, UndeclaredUse, WaitingJob } from './quotas/quota-sums.ts';
 export { type QuotaUsage, type QuotaUsageOptions, quotaUsage } from './quotas/quota-usage.ts';
 export { findPlace } from './records/find-place.ts';
@@ -66,9 +64,9 @@ export type { LogPiece } from './records/log-piece.ts';
 export { type ExecStreams, execInTask } from './sessions/exec.ts';
 export { ForwardedPort, type ForwardOptions, forwardPort } from './sessions/forward-port.ts';
 export type { StagingEvent } from './staging/staging.ts';
-export type { DryRun } from './submit/prepare.ts';
+export type { DryRun } from './submit/open-submission.ts';
 export { type RunFunction, type RunModule, type RunOptions, run, start } from './submit/run.ts';
+export type { PlanOptions, SubmitOptions } from './submit/submission.ts';
 export { dryRun, planJob, submit } from './submit/submit.ts';
-export type { PlanOptions, SubmitOptions } from './submit/submit-options.ts';
 export { type ImportedJob, type ImportedKey, importTony } from './tony-import/import-tony.ts';
 export type { TonyArguments } from './tony-import/tony-arguments.ts';

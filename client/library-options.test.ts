@@ -19,7 +19,6 @@ import { initJob } from './job/new-job.ts';
 import { openLister } from './listing/job-lister.ts';
 import { listJobs } from './listing/list-jobs.ts';
 import { listLocalJobs } from './listing/local-jobs.ts';
-import { emitCapacityScheduler } from './quotas/capacity-scheduler/emit-capacity-scheduler.ts';
 import { quotaUsage } from './quotas/quota-usage.ts';
 import { run, start } from './submit/run.ts';
 import { planJob, submit } from './submit/submit.ts';
@@ -51,7 +50,6 @@ test.each<[string, () => unknown]>([
   ['followJob has no option intervall; did you mean intervalMs?', () => followJob(connection, wrong({ intervall: 1 })).next()],
   ['jobLogs has no option tial; did you mean tail?', () => jobLogs(connection, wrong({ tial: 1 })).next()],
   ['jobEvents has no option type; did you mean types?', () => jobEvents(connection, wrong({ type: 'task' })).next()],
-  ['emitCapacityScheduler has no option queuemode; did you mean queueMode?', () => emitCapacityScheduler(wrong({ queuemode: 'mixed' }))],
   ['pruneHistory has no option dryrun; did you mean dryRun?', () => pruneHistory(store, wrong({ dryrun: true })).next()],
   ['listCache has no option nwo; did you mean now?', () => listCache(store, wrong({ nwo: 1 }))],
   ['pruneCache has no option dryrun; did you mean dryRun?', () => pruneCache(store, wrong({ dryrun: true })).next()],

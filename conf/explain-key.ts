@@ -13,7 +13,7 @@ export interface ExplainedKey {
   readonly description: string;
   /** Description of the accepted values, for example `a whole number, or a mapping`. */
   readonly value: string;
-  /** Default value as JSON, or null if there is none. */
+  /** Default value as written in job.yaml, or null if there is none. */
   readonly fallback: string | null;
   readonly children: readonly { readonly key: string; readonly description: string }[];
 }
@@ -36,12 +36,18 @@ export function explainKey(root: JsonSchema, key: string): ExplainedKey | null {
     key,
     description: schema.description ?? '',
     value: describeValue(schema),
-    fallback: schema.default === undefined ? null : JSON.stringify(schema.default),
+    fallback: writtenDefault(schema.default),
     children: branches(schema).flatMap(({ properties = {}, additionalProperties }) => [
       ...Object.entries(properties).map(([name, child]) => ({ key: name, description: child.description ?? '' })),
       ...(typeof additionalProperties === 'object' ? [{ key: 'NAME', description: additionalProperties.description ?? '' }] : []),
     ]),
   };
+}
+
+/** Returns null for an empty mapping, the default of a group of keys. */
+function writtenDefault(value: unknown): string | null {
+  const json = JSON.stringify(value);
+  return value === undefined || json === '{}' ? null : typeof value === 'string' ? value : json;
 }
 
 function branches(schema: ExplainedSchema): ExplainedSchema[] {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { once } from '../platform/once.ts';
 import { explainKey } from './explain-key.ts';
 import { type JobYaml, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema, wireSecurity } from './job-schema.ts';
 import { taskCount } from './job-values.ts';
@@ -73,9 +74,12 @@ type DeepPartial<T> = T extends readonly unknown[] | DockerContainer
     ? { readonly [K in keyof T]?: DeepPartial<T[K]> | undefined }
     : T;
 
+/** The creation of the schema takes several milliseconds. */
+const jobKeys = once(jobJsonSchema);
+
 /** Returns the reason why a site file cannot set this key, or undefined for an unknown key. */
 export function whyNotInSite(path: readonly (string | number)[]): string | undefined {
-  return explainKey(jobJsonSchema(), path.join('.')) === null ? undefined : 'can be set in job.yaml only, not in a site file';
+  return explainKey(jobKeys(), path.join('.')) === null ? undefined : 'can be set in job.yaml only, not in a site file';
 }
 
 function withoutDefaults(schema: z.core.$ZodType): z.ZodType {
@@ -95,4 +99,16 @@ function withoutDefaults(schema: z.core.$ZodType): z.ZodType {
 
 function described(schema: z.ZodType, description: string | undefined): z.ZodType {
   return description === undefined || schema.description === description ? schema : schema.describe(description);
+}
+
+/** Returns the values for a role: those of its own entry, and those of the entry `*` for all other keys. */
+export function roleValues(roles: Readonly<Record<string, RolePart>>, name: string) {
+  const [every, named] = [EVERY_ROLE, name].map((key): RolePart => (Object.hasOwn(roles, key) ? roles[key] : undefined) ?? {});
+  return {
+    ...every,
+    ...named,
+    resources: { ...every?.resources, ...named?.resources },
+    restart: { ...every?.restart, ...named?.restart },
+    env: { ...every?.env, ...named?.env },
+  };
 }

@@ -1,19 +1,15 @@
 import * as z from 'zod';
+import { DEFAULT_FRAMEWORK, describeFrameworks, frameworksThat } from './frameworks.ts';
 import type { Strategy } from './job.ts';
 import * as values from './job-values.ts';
 import { pythonSchema } from './python.ts';
 import { shippedFiles } from './shipped-files.ts';
 import { dockerSchema } from './values/docker.ts';
 import type { JsonSchema } from './values/json-schema.ts';
-import { meantResource } from './values/resource-key.ts';
+import { command, environment } from './values/program-words.ts';
 import { atLeastOne, count, duration, memory, text } from './values/value-schemas.ts';
 
 /* Schema of job.yaml. Editors show the descriptions, and the reference page is generated from them. */
-
-const environmentValue = z
-  .union([z.string(), z.number(), z.boolean()], { error: 'expected a string, number or boolean' })
-  .transform((value) => String(value));
-const environment = z.record(values.variableName, environmentValue.describe('Value of the variable.'));
 
 const acl = z.strictObject({
   users: z.array(text()).describe('User names; * means every user.').default([]),
@@ -23,8 +19,7 @@ const acl = z.strictObject({
 /** Suggests `memory` if job.yaml contains `mem: 4g`. Without this check, `mem` would count as a YARN resource type. */
 const otherResource = count(0, undefined, ({ path }) => {
   const key = String(path?.at(-1));
-  const meant = meantResource(key);
-  return `${meant === undefined ? '' : `did you mean \`${meant}\`? `}YARN resource type \`${key}\` requires a whole number`;
+  return `YARN resource type \`${key}\` requires a whole number`;
 });
 
 const FILE = 'Path of the file, relative to job.yaml, or its hdfs:// URI.';
@@ -32,7 +27,7 @@ const ARCHIVE = 'Path of an archive (.tar.gz, .tgz, .tar or .zip) or of a folder
 
 const resources = z
   .object({
-    memory: memory('Memory of each container. Use at least 1g if YARN checks virtual memory.').default(2048),
+    memory: memory('Memory of each container. Use at least 1g if YARN checks virtual memory.').prefault('2g'),
     vcores: values.vcoreCount().describe('Number of virtual cores in each container.').default(1),
     gpus: values
       .gpuCount()
@@ -56,7 +51,7 @@ const endAfter = z.strictObject({
     .union([values.roleName, atLeastOne(values.roleName)], { error: 'expected the name of a role, or a list of names' })
     .transform((value) => (typeof value === 'string' ? [value] : value))
     .describe('Name of the other role, or a list of names. A role has ended when all of its tasks have ended.'),
-  within: duration('How long the tasks of this role may keep running after the other roles have ended.', values.END_WITHIN).default(0),
+  within: duration('How long the tasks of this role may keep running after the other roles have ended.', values.END_WITHIN).prefault('0s'),
   late: values.late
     .describe(
       'What happens to tasks that are still running when the time set by `within` is up. stop: tony-ts stops these tasks, which does not count as a failure. fail: the job fails.',
@@ -80,21 +75,29 @@ export const roleSchema = z.strictObject({
     )
     .transform((value) => (typeof value === 'number' ? { min: value, max: value } : value))
     .describe("Number of tasks. With {min, max}, the number varies with the cluster's free resources.")
-    .default({ min: 1, max: 1 }),
+    .prefault(1),
   resources: resources.prefault({}),
-  command: text().describe("Shell command, run by bash in a copy of the source folder. The default is the job's command.").optional(),
+  command: command.describe("Shell command, run by bash in a copy of the source folder. The default is the job's command.").optional(),
   files: shippedFiles(FILE, "Files for the role's programs, in addition to the job's files."),
   archives: shippedFiles(ARCHIVE, "Archives for the role's programs, in addition to the job's archives."),
-  env: environment.describe("Environment variables for the role's programs. They override the job's variables.").default({}),
+  env: environment(values.variableName)
+    .describe("Environment variables for the role's programs. They override the job's variables.")
+    .default({}),
   nodeLabel: text().describe('YARN node label of the nodes on which the role runs.').optional(),
   docker: dockerSchema
     .describe("Docker image for the role's tasks. Requires a cluster that uses the LinuxContainerExecutor with the Docker runtime.")
-    .default(null),
+    .prefault('none'),
   restart: z
     .strictObject({
-      policy: values.restartPolicy.describe('Whether tony-ts restarts a failed task.').default('on-failure'),
+      policy: values.restartPolicy
+        .describe(
+          'Whether tony-ts restarts a failed task. never: also does not restart a task whose container the cluster took after its program had started.',
+        )
+        .default('on-failure'),
       maxRestarts: count(0, values.MOST_RESTARTS)
-        .describe('Maximum number of restarts per task, not counting restarts after cluster failures.')
+        .describe(
+          'Maximum number of restarts after failures of a task, counted over the whole job; failures that the cluster caused do not count. Also limits how often in a row the gang may restart without a new checkpoint. A generation that runs for 10 minutes starts this count again.',
+        )
         .default(3),
     })
     .describe('Restart policy for failed tasks of this role.')
@@ -109,7 +112,9 @@ export const roleSchema = z.strictObject({
     values.TASK_TIME_LIMIT,
   ).optional(),
   after: z
-    .union([condition, atLeastOne(condition)], { error: 'expected {role, state}, or a list of these' })
+    .union([condition, atLeastOne(condition).max(values.MOST_ROLES, { error: values.TOO_MANY_CONDITIONS })], {
+      error: 'expected {role, state}, or a list of these',
+    })
     .transform((value) => (Array.isArray(value) ? value : [value]))
     .describe(
       'Roles that this role waits for. The job requests containers for this role only once those roles have reached the given states. If this role has ranks, all other roles with ranks wait as well.',
@@ -139,7 +144,7 @@ export const roleSchema = z.strictObject({
 
 export const tensorboardSchema = z.strictObject({
   logdir: text().describe('Folder for TensorBoard summaries. By default, each job creates a new folder.').optional(),
-  memory: memory("Memory of TensorBoard's container.").default(1024),
+  memory: memory("Memory of TensorBoard's container.").prefault('1g'),
 });
 
 export const wireSecurity = values.wireSecurity.describe(
@@ -203,14 +208,10 @@ export const jobSchema = z.strictObject({
       'Folder with your code, relative to this file. Defaults to the folder that contains job.yaml if a command refers to a file or Python module there. none: no folder. tony-ts does not upload files listed in .tonyignore, version control folders, Python virtual environments, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
     )
     .optional(),
-  framework: values.framework
-    .describe(
-      "tfjs: programs can import TensorFlow.js. pytorch, tensorflow, jax, horovod: Python programs that receive the framework's environment variables. mpi: only the task with rank 0 runs the command, which contains mpirun. none: any other program.",
-    )
-    .default('tfjs'),
+  framework: values.framework.describe(describeFrameworks()).default(DEFAULT_FRAMEWORK),
   processesPerTask: values.processesPerTask
     .describe(
-      "Number of processes that each task runs. Applies to the frameworks pytorch, horovod and mpi. auto: one process for each of the task's GPUs, but at least one process.",
+      `Number of processes that each task runs. Applies to the frameworks ${frameworksThat(({ runsProcesses }) => runsProcesses === true, 'and')}. auto: one process for each of the task's GPUs, but at least one process.`,
     )
     .default('auto'),
   runtime: text()
@@ -223,7 +224,7 @@ export const jobSchema = z.strictObject({
       "Python for the programs of all roles. system: the node's python3. {requirements}: the node's python3 with packages that tony-ts downloads and ships. {archive}: an archived environment that contains its own interpreter.",
     )
     .default('system'),
-  command: text().describe('Default command for the roles.').optional(),
+  command: command.describe('Default command for the roles.').optional(),
   data: z
     .record(
       values.dataName,
@@ -239,27 +240,31 @@ export const jobSchema = z.strictObject({
     ARCHIVE,
     "Archives that YARN copies to each node and unpacks. Each key is the name of the resulting folder in the programs' working directory. The rules for `files` also apply to `archives`.",
   ),
-  env: environment.describe('Environment variables for the programs of all roles.').default({}),
+  env: environment(values.variableName).describe('Environment variables for the programs of all roles.').default({}),
   roles: z
     .record(values.roleName, roleSchema.describe('Group of tasks with the same command and the same resources.'))
-    .describe('Roles by name. Roles at the top of the list receive containers first.'),
+    .refine((roles) => Object.keys(roles).length <= values.MOST_ROLES, { error: values.TOO_MANY_ROLES })
+    .describe(`Roles by name, at most ${values.MOST_ROLES}. Roles at the top of the list receive containers first.`),
   success: values.success
     .describe(
-      "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result. If another task has used up its restarts, the job continues without that task.",
+      "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result. If another task has used up its restarts, the job continues without that task. ended: the job ends when all tracked tasks have ended, and the chief's result is the job's result. If another tracked task has used up its restarts, the job continues without that task. With `restart.policy: never`, the failure of such a task fails the job.",
     )
     .default('all'),
   gang: z
     .strictObject({
       timeout: duration(
-        'How long the job waits for all containers of the gang. After this time, the job releases its containers, pauses, and requests all containers again.',
+        'How long the gang, or a task that restarts alone (such as an evaluator), may lack containers before the job reports the missing tasks and starts to request the containers again. After three times in a row, the job fails: by default after 15 minutes, unless the task is a sidecar. The time in which the job waits for its ApplicationMaster (ACCEPTED), for a quota, or for other roles (`after`) does not count. While the cluster has no room for the whole gang, the job returns containers that it cannot use after some seconds, and requests them again after pauses that grow to a few minutes.',
         values.GANG_TIMEOUT,
-      ).default(300_000),
+      ).prefault('5m'),
     })
     .describe('How the job forms the gang.')
     .prefault({}),
   heartbeat: z
     .strictObject({
-      interval: duration('Interval at which executors send heartbeats.', values.HEARTBEAT_INTERVAL).default(1000),
+      interval: duration(
+        'Interval at which executors send heartbeats. With N tasks, at least N/500 s.',
+        values.HEARTBEAT_INTERVAL,
+      ).prefault('1s'),
       missed: values
         .missedHeartbeats()
         .describe('Number of consecutive missed heartbeats after which the job considers a task lost.')
@@ -291,13 +296,16 @@ export const jobSchema = z.strictObject({
     .describe(
       "Whether the job runs TensorBoard. If it does, the job's tracking URL opens TensorBoard. TensorBoard failures do not affect training.",
     )
-    .default({ memory: 1024, serve: false }),
+    .prefault(false),
   strategy: strategy
     .describe(
       'How the workers share the weights. all-reduce: all workers average their gradients in every step. parameter-server: the tasks of the ps role hold the weights.',
     )
-    .default({ type: 'all-reduce', wire: 'float32', wireSecurity: 'none' }),
-  timeout: duration('Time limit for the whole job. A job that exceeds the limit fails.', values.JOB_TIMEOUT).optional(),
+    .prefault('all-reduce'),
+  timeout: duration(
+    'Time limit for the whole job. A job that exceeds the limit fails. The time starts when the ApplicationMaster starts or, if quotas hold the job, when they admit it. It includes the time in which the job waits for containers and roles wait for other roles.',
+    values.JOB_TIMEOUT,
+  ).optional(),
   acls: z
     .strictObject({
       view: acl.describe('Users and groups that may view the job.').prefault({}),
@@ -328,11 +336,11 @@ export const jobSchema = z.strictObject({
     .default(true),
   master: z
     .strictObject({
-      memory: memory("Memory of the ApplicationMaster's container.").default(1024),
+      memory: memory("Memory of the ApplicationMaster's container.").prefault('1g'),
       vcores: values.masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
       nodeLabel: text().describe('YARN node label of the nodes on which the ApplicationMaster runs.').optional(),
-      docker: dockerSchema.describe('Docker image for the ApplicationMaster.').default(null),
-      env: environment.describe('Environment variables for the ApplicationMaster.').default({}),
+      docker: dockerSchema.describe('Docker image for the ApplicationMaster.').prefault('none'),
+      env: environment(values.masterVariableName).describe('Environment variables for the ApplicationMaster.').default({}),
       logLevel: values.logLevel.describe('Log level of the ApplicationMaster.').default('info'),
       failureWindow: duration(
         'Period within which YARN counts failed ApplicationMaster attempts. By default, YARN counts all failed attempts.',

@@ -1,11 +1,12 @@
 import * as z from 'zod';
+import { FRAMEWORK_NAMES } from './frameworks/names.ts';
 import { WIRE_SECURITY } from './job.ts';
 import { MOST_PROCESSES } from './processes.ts';
 import { isRoleTag, LONGEST_TAG } from './role-tags.ts';
-import { FRAMEWORKS } from './values/frameworks.ts';
 import { ROLE_NAME } from './values/role-name.ts';
 import { TASK_VARIABLES } from './values/task-variables.ts';
 import { count, text } from './values/value-schemas.ts';
+import type { YamlPath } from './yaml-document.ts';
 
 export const jobName = text()
   .max(200)
@@ -20,13 +21,25 @@ export const variableName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'is not a valid environment variable name' })
   .refine((name) => !TASK_VARIABLES.has(name), { error: 'is a variable that tony-ts sets for each task: choose another name' });
+/** YARN reads variables with this prefix when it starts the ApplicationMaster's container. They would override `master.docker`. */
+export const masterVariableName = variableName.refine((name) => !name.startsWith('YARN_CONTAINER_RUNTIME_'), {
+  error: 'is a variable that chooses the container: set `master.docker` instead',
+});
 export const tag = text()
   .max(LONGEST_TAG)
-  .regex(/^[ -+--~]+$/, {
+  .regex(/^[ -+--~]*$/, {
     error: 'may contain only printable ASCII characters other than commas: YARN rejects other characters, and separates tags with commas',
   })
   .refine((value) => !isRoleTag(value), { error: 'begins with a prefix that tony-ts reserves for its own tags: choose another tag' });
 export const MOST_TAGS = 20;
+
+/**
+ * Maximum number of roles, and of roles for which one role waits. Some checks compare every role with every other role, also in the
+ * job.json of other users.
+ */
+export const MOST_ROLES = 100;
+export const TOO_MANY_ROLES = `a job has at most ${MOST_ROLES} roles`;
+export const TOO_MANY_CONDITIONS = `a role waits for at most ${MOST_ROLES} conditions`;
 
 export const taskCount = () => count(1, 100_000);
 export const vcoreCount = () => count(1, 4096);
@@ -39,11 +52,11 @@ export const principal = text().regex(/^[^\s@-][^\s@]*(@[^\s@]+)?$/, { error: 'e
 
 export const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
 export const applicationPriority = () => count(0, 1000);
-export const framework = z.enum(FRAMEWORKS);
+export const framework = z.enum(FRAMEWORK_NAMES);
 export const processesPerTask = z.union([z.literal('auto'), count(1, MOST_PROCESSES)], {
   error: `expected auto, or a number from 1 to ${MOST_PROCESSES}`,
 });
-export const success = z.enum(['all', 'chief']);
+export const success = z.enum(['all', 'chief', 'ended']);
 export const restartPolicy = z.enum(['on-failure', 'never']);
 export const retryOn = z.array(count(1, 255, 'expected an exit code from 1 to 255'), { error: 'expected a list of exit codes' });
 export const awaitedState = z.enum(['running', 'succeeded']);
@@ -85,3 +98,12 @@ function folderNames(value: string): string[] {
 
 export const checkpointKeep = () => count(1, 10_000);
 export const stepsOfStaleness = () => count(0, 1_000_000);
+
+/** Keys whose values are text, even if YAML would read them as numbers or booleans. `*` stands for any name or index. */
+const TEXT_KEYS: ReadonlySet<string> = new Set(['env.*', 'master.env.*', 'roles.*.env.*', 'tags.*']);
+
+/** Returns true for keys of job.yaml whose values keep their spelling. Otherwise, `V: 1.50` would set the variable V to `1.5`. */
+export function isTextKey(path: YamlPath): boolean {
+  const place = path.map((key, index) => (index === path.length - 1 || (index === 1 && path[0] === 'roles') ? '*' : key));
+  return TEXT_KEYS.has(place.join('.'));
+}

@@ -22,6 +22,7 @@ export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
     chief: false,
     ranked: false,
     servesParameters: false,
+    spare: false,
     ...changes,
   };
 }
@@ -48,6 +49,8 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
     principal: null,
     resources: [],
     roleResources: {},
+    fileSystems: [],
+    cacheEntries: [],
     cluster: { kind: 'yarn', hadoop: {} },
     job: {
       name: 'mnist',

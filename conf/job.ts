@@ -1,9 +1,9 @@
 import type { Acl } from '../hadoop/yarn/acl.ts';
 import type { LocalResource } from '../hadoop/yarn/local-resource.ts';
+import type { FrameworkName } from './frameworks/names.ts';
 import type { PythonEnvironment } from './python.ts';
 import type { ShippedFile } from './shipped-files.ts';
 import type { DockerContainer } from './values/docker.ts';
-import type { Framework } from './values/frameworks.ts';
 
 /** Validated job. All defaults are set, memory is in MiB, and durations are in ms. */
 export interface Job {
@@ -11,15 +11,11 @@ export interface Job {
   readonly queue: string;
   /** Absolute path of the folder that contains the user's code, or null if the job has no source. */
   readonly source: { readonly path: string; readonly exclude: readonly string[] } | null;
+  /** Framework that the job's programs use. All programs receive the TONY_* variables. */
+  readonly framework: FrameworkName;
   /**
-   * Framework that the job's programs use. `tfjs` programs can import TensorFlow.js. `pytorch`, `tensorflow`, `jax` and `horovod` programs
-   * receive their framework's environment variables. With `mpi`, only the task with rank 0 runs the command, which contains mpirun. `none`
-   * stands for any other program. All programs receive the TONY_* variables.
-   */
-  readonly framework: Framework;
-  /**
-   * Number of processes per task in roles with ranks. Applies to the frameworks `pytorch`, `horovod` and `mpi`. `auto` means one process
-   * per GPU, and at least one process.
+   * Number of processes per task in roles with ranks, if the framework can run several. `auto` means one process per GPU, and at least one
+   * process.
    */
   readonly processesPerTask: number | 'auto';
   /**
@@ -41,7 +37,7 @@ export interface Job {
    * Determines when the job succeeds. With `all`, every tracked task must exit with code 0. With `chief`, the chief's exit code determines
    * the result.
    */
-  readonly success: 'all' | 'chief';
+  readonly success: 'all' | 'chief' | 'ended';
   readonly gang: { readonly timeoutMs: number };
   readonly heartbeat: { readonly intervalMs: number; readonly missed: number };
   readonly checkpoint: {
@@ -155,6 +151,12 @@ export interface Role {
    * includes all of them.
    */
   readonly servesParameters: boolean;
+  /**
+   * Whether this role's tasks use only spare capacity, and the job does without them if need be. They request containers once all other
+   * tasks run, give them up when another task waits for one, restart without limit, and take part in nothing. Only the role that tony-ts
+   * adds for TensorBoard is spare.
+   */
+  readonly spare: boolean;
 }
 
 /**
@@ -218,6 +220,12 @@ export const CONTAINER_LAYOUT = {
   home: 'home',
 } as const;
 
+/**
+ * Argument with which the bundles of the ApplicationMaster and the executor take part in `tony-ts doctor --probe` instead of a job. probe.sh
+ * contains a copy.
+ */
+export const PROBE_FLAG = '--probe';
+
 export const CREDENTIALS = {
   /** 32 random bytes from which the other secrets are derived. Only the ApplicationMaster receives this entry. */
   jobSecret: 'tony.job',
@@ -267,6 +275,10 @@ export interface FrozenJob {
   readonly resources: readonly LocalResource[];
   /** Additional files and archives for a role's containers, keyed by role name. */
   readonly roleResources: Readonly<Record<string, readonly LocalResource[]>>;
+  /** URIs of the file systems and HttpFS gateways from which the job needs delegation tokens. Empty for a local job. */
+  readonly fileSystems: readonly string[];
+  /** Hashes of the entries in the user's cache that the job uses. `cache prune` keeps them while the job may be running. */
+  readonly cacheEntries: readonly string[];
   readonly cluster: YarnCluster | LocalCluster;
 }
 

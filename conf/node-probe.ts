@@ -5,14 +5,17 @@ import type { YarnCluster } from './job.ts';
 
 /*
  * Types for the data that `tony-ts doctor --probe` exchanges. The client writes a ProbeOrder to job.json. The ApplicationMaster starts one
- * container per node, and writes a ProbeResult to the same folder.
+ * container per node, and writes a ProbeResult to the same folder. Each container sends two requests to the ApplicationMaster, as services
+ * of tony.proto. First, it reports facts about its node, and receives the other containers' addresses once all nodes have reported. Then,
+ * it reports which of them it can reach. Its port stays open until the ApplicationMaster has all reports and answers the second request.
  */
 
 /** File names in the bundle folder and in a probe's staging folder. */
-export const PROBE_LAYOUT = { master: 'probe-master.mjs', script: 'probe.sh', node: 'probe-node.mjs', result: 'probe.json' } as const;
-
-/** Maximum length of a message. Each message is one line of JSON. */
-export const LONGEST_MESSAGE = 256 * 1024;
+export const PROBE_LAYOUT = { script: 'probe.sh', result: 'probe.json' } as const;
+/** Service that receives ProbeFacts and answers with ProbePeers. */
+export const PROBE_FACTS = 'probe.facts';
+/** Service that receives ProbeReached. */
+export const PROBE_REACHED = 'probe.reached';
 
 export interface ProbeOrder {
   readonly version: 1;
@@ -20,6 +23,10 @@ export interface ProbeOrder {
   readonly user: string;
   /** URI of the folder that contains job.json. */
   readonly staging: string;
+  /** Submission time, in ms since the epoch. */
+  readonly submittedAt: number;
+  /** Hashes of the cache entries among `resources`, which `tony-ts cache prune` keeps. */
+  readonly cacheEntries: readonly string[];
   readonly cluster: YarnCluster;
   /** Files that the containers need. */
   readonly resources: readonly LocalResource[];
@@ -37,7 +44,9 @@ export interface NodeToProbe {
   readonly label: string | null;
 }
 
-const text = (most: number) => z.string().max(most);
+/** Shortens a text, because a report with a long text is better than none. */
+const text = (most: number) => z.string().transform((given) => given.slice(0, most));
+const port = z.int().min(1).max(65_535);
 const unreached = z.object({
   /** Address of the NodeManager that the container could not reach. */
   node: text(300),
@@ -45,36 +54,27 @@ const unreached = z.object({
 });
 const MOST_UNREACHED = 1_000;
 
-/** First message from a container. */
-const probeFacts = z.object({
-  type: z.literal('facts'),
-  containerId: text(100),
+export const probeFacts = z.object({
   /** Output of probe.sh. */
   facts: text(16_384),
   /** Port on which the container listens. */
-  port: z.int().min(1).max(65_535),
+  port,
   /** Reason why the container cannot read a file on HDFS. Empty if the container can read the file. */
   storage: text(2_000),
 });
 
-/** Last message from a container. */
-const probeReached = z.object({
-  type: z.literal('reached'),
+export const probeReached = z.object({
   tried: z.int().min(0),
   unreached: z.array(unreached).max(MOST_UNREACHED),
 });
 
-export const probeMessage = z.discriminatedUnion('type', [probeFacts, probeReached]);
+/** Answer to ProbeFacts: the containers to which this container connects. */
+export const probeAnswer = z.object({ answer: z.array(z.object({ node: text(300), host: text(300), port })).max(MOST_UNREACHED) });
 
 export type ProbeFacts = DeepReadonly<z.output<typeof probeFacts>>;
 export type ProbeReached = DeepReadonly<z.output<typeof probeReached>>;
+export type ProbePeers = DeepReadonly<z.output<typeof probeAnswer>>['answer'];
 export type Unreached = DeepReadonly<z.output<typeof unreached>>;
-
-/** Response to ProbeFacts. Lists the containers to which this container connects. */
-export interface ProbePeers {
-  readonly type: 'peers';
-  readonly peers: readonly { readonly node: string; readonly host: string; readonly port: number }[];
-}
 
 const probedNode = z.object({
   node: z.string(),

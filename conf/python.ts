@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { pathProblem } from './shipped-files.ts';
 import { isUri } from './values/is-uri.ts';
-import { text } from './values/value-schemas.ts';
+import { anyText, text } from './values/value-schemas.ts';
 
 /** Python installation that a job's programs use. */
 export type PythonEnvironment = { readonly type: 'system' } | PythonRequirements | PythonArchive;
@@ -44,7 +44,7 @@ export const pythonSchema = z.union(
     z.literal('system'),
     z.strictObject({
       requirements: text().describe(
-        'Path of a pip requirements file, a pyproject.toml or a uv.lock, relative to this file. tony-ts downloads wheels with the pip installed on this machine.',
+        'Path of a pip requirements file, a pyproject.toml or a uv.lock, relative to this file. tony-ts downloads wheels with the pip installed on this machine, and reads a uv.lock with the installed uv.',
       ),
       version: version
         .describe('Python version on the nodes, in quotes. The default is the version of python3 on this machine.')
@@ -65,7 +65,7 @@ export const pythonSchema = z.union(
 /** Schema for `python` in a resolved job. */
 export const resolvedPython: z.ZodType<PythonEnvironment> = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('system') }),
-  z.strictObject({ type: z.literal('requirements'), file: text(), version: version.nullable(), platform: platform.nullable() }),
+  z.strictObject({ type: z.literal('requirements'), file: anyText(), version: version.nullable(), platform: platform.nullable() }),
   z.strictObject({ type: z.literal('archive'), path: archivePath }),
 ]);
 

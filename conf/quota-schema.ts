@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { resourceKeyProblem } from './values/resource-key.ts';
 import { count, duration, memory, roleNameOrAll, text } from './values/value-schemas.ts';
+import type { YamlPath } from './yaml-document.ts';
 
 const amounts = (what: string, more: Record<string, z.ZodType> = {}) =>
   z
@@ -33,8 +34,18 @@ const ofJobs = {
 
 /** Rejects full queue paths, because limits are looked up by the last component of the path. */
 const queueName = text().regex(/^[^.]+$/, { error: 'is not a queue name: write the last part of its path' });
-const groupName = text().refine((name) => name !== '*', {
-  error: 'is not a group name: only roles, users and queues can have an entry *',
+const groupName = text()
+  .refine((name) => name !== '*', { error: 'is not a group name: only roles, users and queues can have an entry *', abort: true })
+  .regex(/^(?!\s)[^*,:;]*[^\s*,:;]$/, { error: 'is not a group name: write one name' });
+/**
+ * Limits are looked up by the short names of users, as in YARN's web pages. An entry for a Kerberos principal, or for several names, would
+ * have no effect. A machine account ends with `$`.
+ */
+const userName = text().regex(/^(\*|[^\s@/*,:;]([^@/*,:;]*[^\s@/*,:;])?)$/, {
+  error: ({ input }) => {
+    const short = /^([^\s@/*,:;]+)[@/]/.exec(String(input))?.[1];
+    return `is not a user name${short === undefined ? ': write one name, or * for all other users' : `: write the short name, ${short}`}`;
+  },
 });
 const roleLimits = z.strictObject(limits);
 
@@ -58,7 +69,7 @@ export const quotaSchema = z
       .describe('Limits for roles, by role name. "*" applies to all roles without an entry.')
       .default({}),
     users: z
-      .record(text(), jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which the user may submit.').optional() }))
+      .record(userName, jobLimits.extend({ queues: z.array(queueName).describe('YARN queues to which the user may submit.').optional() }))
       .describe('Limits for users, by user name. "*" applies to all users without an entry.')
       .default({}),
     groups: z
@@ -81,15 +92,17 @@ export type RoleLimits = z.output<typeof roleLimits>;
 export type JobLimits = z.output<typeof jobLimits> & { readonly queues?: readonly string[] | undefined };
 export type Quotas = z.output<typeof quotaSchema>;
 
-/** Reports keys that cannot be names of resource types. Limits under such keys would have no effect. */
-export function unknownAmounts(quotas: Quotas): { readonly path: readonly string[]; readonly message: string }[] {
-  return amountPaths(quotas).flatMap(({ path, resource }) => {
-    if (resource === 'instances' && path.at(-2) === 'total') {
-      return [];
-    }
-    const message = resourceKeyProblem(resource);
-    return message === undefined ? [] : [{ path: ['quotas', ...path], message }];
-  });
+/**
+ * Returns the mistake in a key below `quotas` that cannot be the name of a resource type. A limit under such a key would have no effect.
+ * Returns undefined for all other keys.
+ */
+export function limitProblemAt(path: YamlPath): string | undefined {
+  const [, , ...own] = path;
+  const [amounts, resource, ...rest] = own[0] === 'roles' ? own.slice(2) : own;
+  if (!isAmounts(amounts) || resource === undefined || rest.length > 0 || (resource === 'instances' && amounts === 'total')) {
+    return undefined;
+  }
+  return resourceKeyProblem(String(resource));
 }
 
 /** Returns the path of every resource limit, relative to `quotas`. */
@@ -102,8 +115,12 @@ export function amountPaths(quotas: Quotas): { readonly path: readonly string[];
   );
 }
 
+const AMOUNTS = ['task', 'job', 'total'] as const;
+
+function isAmounts(key: unknown): boolean {
+  return AMOUNTS.some((amounts) => amounts === key);
+}
+
 function amountsBelow(above: readonly string[], limits: RoleLimits): { readonly path: readonly string[]; readonly resource: string }[] {
-  return (['task', 'job', 'total'] as const).flatMap((key) =>
-    Object.keys(limits[key] ?? {}).map((resource) => ({ path: [...above, key, resource], resource })),
-  );
+  return AMOUNTS.flatMap((key) => Object.keys(limits[key] ?? {}).map((resource) => ({ path: [...above, key, resource], resource })));
 }

@@ -1,18 +1,19 @@
-import type { Job, Role } from './job.ts';
+import type { Job } from './job.ts';
 import type { Amounts, Quotas } from './quota-schema.ts';
 import {
   amountsOf,
   DEFAULT_MASTER,
+  type Demand,
   demandOf,
   describeAmount,
   EVERYBODY,
   entryOf,
+  inLowerCase,
   type Owner,
   type Rule,
   rulesFor,
   type Scope,
   scopesOf,
-  taskOf,
 } from './quotas.ts';
 import { counted } from './values/quantities.ts';
 import { formatDuration } from './values/units.ts';
@@ -25,24 +26,30 @@ export interface Violation {
   readonly fits: string;
 }
 
-/** Returns every limit that the job exceeds even if no other job is running. */
-export function violationsOf(job: Job, owner: Owner, quotas: Quotas): Violation[] {
-  const demand = demandOf(job);
-  const roleNames = job.roles.map(({ name }) => name);
-  const found = rulesFor(quotas, roleNames, owner).flatMap((rule): Violation[] => {
-    const roles = job.roles.filter((role) => rule.role === null || role.name === rule.role);
+/**
+ * Returns every limit that the job exceeds even if no other job is running.
+ * @param demand the job's demand; differs from its own if YARN has given its ApplicationMaster more than the job requests
+ */
+export function violationsOf(job: Job, owner: Owner, quotas: Quotas, demand = demandOf(job)): Violation[] {
+  return [...demandViolations(demand, owner, quotas), ...scopesOf(quotas, owner).flatMap((scope) => overJobLimits(scope, job))];
+}
+
+/** Returns every limit for resources and queues that a demand exceeds even if no other job is running. */
+export function demandViolations(demand: Demand, owner: Owner, quotas: Quotas): Violation[] {
+  const found = rulesFor(quotas, Object.keys(demand.roles), owner).flatMap((rule): Violation[] => {
+    const roles = Object.entries(demand.roles).filter(([name]) => rule.role === null || name === rule.role);
     const whole = amountsOf({ ...demand, beyond: {} }, rule.role);
     const whose = rule.role === null ? 'the job' : `role ${rule.role}`;
     return [
       ...overInstances(rule, whole.instances ?? 0, whose),
-      ...roles.flatMap((role) => overTask(rule, role)),
+      ...roles.flatMap(([name, amounts]) => overTask(rule, name, amounts)),
       ...(rule.role === null ? overMaster(rule, demand.master) : []),
       ...overWhole(rule, 'job', rule.limits.job ?? {}, whole, whose),
       // Reject a job that exceeds a total on its own, because it would wait forever.
       ...overWhole(rule, 'total', rule.limits.total ?? {}, whole, whose),
     ];
   });
-  return [...found, ...outsideQueues(quotas, owner), ...scopesOf(quotas, owner).flatMap((scope) => overJobLimits(scope, job))];
+  return [...found, ...outsideQueues(quotas, owner)];
 }
 
 export interface AllowedQueues {
@@ -98,18 +105,19 @@ function overInstances({ path, limits }: Rule, requested: number, whose: string)
   ];
 }
 
-function overTask({ path, limits }: Rule, role: Role): Violation[] {
-  const requested = taskOf(role);
+/** @param amounts resources of all tasks of the role */
+function overTask({ path, limits }: Rule, role: string, amounts: Amounts): Violation[] {
+  const requested = inLowerCase(amounts);
   return Object.entries(limits.task ?? {}).flatMap(([resource, limit]) => {
-    const amount = requested[resource] ?? 0;
+    const amount = (requested[resource.toLowerCase()] ?? 0) / Math.max(1, requested.instances ?? 1);
     if (limit === undefined || amount <= limit) {
       return [];
     }
     return [
       {
         path: `${path}.task.${resource}`,
-        message: `each task of role ${role.name} requests ${describeAmount(resource, amount)}, but the limit is ${describeAmount(resource, limit)}`,
-        fits: `roles.${role.name}.resources.${resource}: ${written(resource, limit)}`,
+        message: `each task of role ${role} requests ${describeAmount(resource, amount)}, but the limit is ${describeAmount(resource, limit)}`,
+        fits: `roles.${role}.resources.${resource}: ${written(resource, limit)}`,
       },
     ];
   });
@@ -117,9 +125,9 @@ function overTask({ path, limits }: Rule, role: Role): Violation[] {
 
 /** `task` limits for users, groups and queues apply to all of a job's containers, including the ApplicationMaster's container. */
 function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
-  return Object.entries(DEFAULT_MASTER).flatMap(([resource, usual]) => {
-    const limit = limits.task?.[resource];
-    const amount = master[resource] ?? 0;
+  return Object.entries(limits.task ?? {}).flatMap(([resource, limit]) => {
+    const usual = Object.hasOwn(DEFAULT_MASTER, resource) ? DEFAULT_MASTER[resource as keyof typeof DEFAULT_MASTER] : 0;
+    const amount = inLowerCase(master)[resource.toLowerCase()] ?? 0;
     if (limit === undefined || amount <= Math.max(limit, usual)) {
       return [];
     }

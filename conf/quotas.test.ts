@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Job } from './job.ts';
+import { shortagesOf, TakenResources } from './quota-order.ts';
 import { allowedQueues, violationsOf } from './quota-violations.ts';
-import { type Owner, queueName, type RunningJob, setsTotals, shortagesOf, takenBy, timeLimitOf } from './quotas.ts';
+import { type Owner, queueName, type RunningJob, setsTotals, takenBy, timeLimitOf } from './quotas.ts';
 import { parseJob } from './resolve/load-job.ts';
 import { parseSite } from './resolve/site.ts';
 import { demandOfTags, roleTags } from './role-tags.ts';
@@ -120,7 +121,7 @@ test('all jobs of a role, user, group or queue share its total', () => {
   ];
   const requested = job('roles: {worker: {instances: 2, resources: {gpus: 1}}}');
   const short = (text: string) =>
-    shortagesOf(requested, ALICE, quotas(text), running).map(({ path, used, holders }) => [path, used, holders]);
+    shortagesOf(requested, ALICE, quotas(text), TakenResources.of(running)).map(({ path, used, holders }) => [path, used, holders]);
   expect(short(`roles: {worker: {total: {gpus: 7}}}`)).toEqual([]);
   expect(short(`roles: {worker: {total: {gpus: 6}}}`)).toEqual([['quotas.roles.worker.total.gpus', 5, ['a1', 'b1']]]);
   expect(short(`users: {'*': {total: {gpus: 3}}}`)).toEqual([['quotas.users.*.total.gpus', 2, ['a1']]]);
@@ -138,7 +139,7 @@ test('jobs admitted in order of their IDs stay within the total, and the first o
         const requested = job(`roles: {worker: {resources: {gpus: ${each}}}}`);
         const owner = { user: `u${index}`, groups: [], queue: 'ml' };
         const roles = { worker: { gpus: each, instances: 1 } };
-        if (shortagesOf(requested, owner, limits, admitted).length === 0) {
+        if (shortagesOf(requested, owner, limits, TakenResources.of(admitted)).length === 0) {
           admitted.push({ ...owner, applicationId: `a${index}`, roles, peak: roles.worker, master: {}, beyond: {} });
         } else {
           expect(index).toBeGreaterThan(0);
@@ -164,8 +165,8 @@ test("a job's demand counts before YARN allocates it, and resources beyond the d
   };
   expect(hiding.beyond).toEqual({ gpus: 3 });
   const requested = job('roles: {worker: {resources: {gpus: 1}}}');
-  expect(shortagesOf(requested, ALICE, quotas(`roles: {worker: {total: {gpus: 3}}}`), [hiding])).toHaveLength(1);
-  expect(shortagesOf(requested, ALICE, quotas(`roles: {worker: {total: {gpus: 4}}}`), [hiding])).toEqual([]);
+  expect(shortagesOf(requested, ALICE, quotas(`roles: {worker: {total: {gpus: 3}}}`), TakenResources.of([hiding]))).toHaveLength(1);
+  expect(shortagesOf(requested, ALICE, quotas(`roles: {worker: {total: {gpus: 4}}}`), TakenResources.of([hiding]))).toEqual([]);
   expect(takenBy(null, { gpus: 2 }, { memory: 1024 })).toEqual({ roles: {}, peak: {}, master: { memory: 1024 }, beyond: { gpus: 2 } });
 });
 
@@ -196,7 +197,7 @@ test("ApplicationMasters of earlier jobs count with the larger of their demand a
   };
   const requested = job('roles: {worker: {resources: {memory: 1g}}}');
   const used = (running: RunningJob) =>
-    shortagesOf(requested, ALICE, quotas("users: {'*': {total: {memory: 4g}}}"), [running]).map((each) => each.used);
+    shortagesOf(requested, ALICE, quotas("users: {'*': {total: {memory: 4g}}}"), TakenResources.of([running])).map((each) => each.used);
   expect(used(first(1024, 0))).toEqual([]);
   expect(used(first(2048, 1024))).toEqual([3072]);
   expect(used(first(1024, 51_200))).toEqual([52_224]);
@@ -217,7 +218,9 @@ test('roles that run one after another count with their peak', () => {
     return { ...ALICE, applicationId: 'a1', ...takenBy(demandOfTags(roleTags(requested)), { gpus }, {}) };
   };
   const used = (requested: Job, gpus: number) =>
-    shortagesOf(FOUR_WORKERS, ALICE, quotas("users: {'*': {total: {gpus: 8}}}"), [running(requested, gpus)]).map((each) => each.used);
+    shortagesOf(FOUR_WORKERS, ALICE, quotas("users: {'*': {total: {gpus: 8}}}"), TakenResources.of([running(requested, gpus)])).map(
+      (each) => each.used,
+    );
   // If a job holds more than its tags state, the amount that it holds counts.
   expect([used(sequential, 2), used(sequential, 7), used(together, 2)]).toEqual([[6], [7], [8]]);
 });
@@ -227,7 +230,7 @@ test('quotas ignore the case of resource types in tags', () => {
   const violations = demandOfTags(roleTags(requested).map((tag) => tag.toLowerCase()));
   const running = { ...ALICE, applicationId: 'a1', ...takenBy(violations, { 'nec.com/VE': 1 }, {}) };
   expect(running.beyond).toEqual({});
-  expect(shortagesOf(requested, ALICE, quotas('roles: {worker: {total: {nec.com/VE: 3}}}'), [running])).toMatchObject([
+  expect(shortagesOf(requested, ALICE, quotas('roles: {worker: {total: {nec.com/VE: 3}}}'), TakenResources.of([running]))).toMatchObject([
     { asked: 2, used: 2 },
   ]);
 });

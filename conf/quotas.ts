@@ -1,5 +1,4 @@
 import { sumOf } from '../platform/sum-of.ts';
-import { firstNames } from '../platform/text/first-names.ts';
 import type { Job, Role } from './job.ts';
 import type { Amounts, JobLimits, Quotas, RoleLimits } from './quota-schema.ts';
 import { stagesOf } from './role-stages.ts';
@@ -44,22 +43,23 @@ export const DEFAULT_MASTER = { memory: 1024, vcores: 1 } as const satisfies Amo
  */
 export function takenBy(demand: Demand | null, tasks: Amounts, master: Amounts): Demand & Pick<RunningJob, 'beyond'> {
   const { roles, peak, master: declaredMaster } = demand ?? { roles: {}, peak: {}, master: {} };
-  const declared = inLowerCase(peak);
+  const declared = new Map(Object.entries(inLowerCase(peak)));
   const beyond = Object.entries(inLowerCase(tasks)).flatMap(([name, amount]) => {
-    const more = amount - (declared[name] ?? 0);
+    const more = amount - (declared.get(name) ?? 0);
     return more > 0 ? [[name, more] as const] : [];
   });
   return { roles, peak, master: largest([declaredMaster, master]), beyond: Object.fromEntries(beyond) };
 }
 
-function largest(all: readonly Amounts[]): Record<string, number> {
-  const most: Record<string, number> = {};
+/** Returns the largest amount of each resource. */
+export function largest(all: readonly Amounts[]): Record<string, number> {
+  const most = new Map<string, number>();
   for (const amounts of all) {
     for (const [name, amount] of Object.entries(amounts)) {
-      most[name] = Math.max(most[name] ?? 0, amount ?? 0);
+      most.set(name, Math.max(most.get(name) ?? 0, amount ?? 0));
     }
   }
-  return most;
+  return Object.fromEntries(most);
 }
 
 /** Returns the name that users write for a queue, for example `b` for the path `root.a.b`. */
@@ -73,8 +73,8 @@ export interface Rule {
   readonly limits: RoleLimits;
   /** Role to which the limit applies, or null for the whole job. */
   readonly role: string | null;
-  /** Returns true if the total includes this owner's running jobs. */
-  readonly shares: (owner: Owner) => boolean;
+  /** The jobs that share the total, as in `scopesWith`. */
+  readonly scope: string;
 }
 
 export interface Shortage {
@@ -83,7 +83,10 @@ export interface Shortage {
   readonly limit: number;
   readonly asked: number;
   readonly used: number;
+  /** IDs of the first jobs that hold some of the resource: jobs with containers, and then waiting jobs in the order of their submission. */
   readonly holders: readonly string[];
+  /** Number of jobs that hold some of the resource, including those that `holders` leaves out. */
+  readonly holderCount: number;
 }
 
 export const EVERYBODY = '*';
@@ -91,10 +94,10 @@ export const EVERYBODY = '*';
 /** Returns every limit in the site file that applies to this owner's job with these roles. */
 export function rulesFor(quotas: Quotas, roles: readonly string[], owner: Owner): Rule[] {
   return [
-    ...roleRules(quotas.roles, 'quotas.roles', roles, () => true),
-    ...scopesOf(quotas, owner).flatMap(({ path, limits, shares }) => [
-      { path, limits, role: null, shares },
-      ...roleRules(limits.roles ?? {}, `${path}.roles`, roles, shares),
+    ...roleRules(quotas.roles, 'quotas.roles', roles, ALL_JOBS),
+    ...scopesOf(quotas, owner).flatMap(({ path, limits, scope }) => [
+      { path, limits, role: null, scope },
+      ...roleRules(limits.roles ?? {}, `${path}.roles`, roles, scope),
     ]),
   ];
 }
@@ -102,7 +105,21 @@ export function rulesFor(quotas: Quotas, roles: readonly string[], owner: Owner)
 export interface Scope {
   readonly path: string;
   readonly limits: JobLimits;
-  readonly shares: (owner: Owner) => boolean;
+  /** The jobs that share the totals, as in `scopesWith`. */
+  readonly scope: string;
+}
+
+/** The scope that contains all jobs. */
+export const ALL_JOBS = 'all';
+
+/** Returns the name of the scope that contains the jobs of a user, a group or a queue. */
+export function scopeName(kind: 'user' | 'group' | 'queue', name: string): string {
+  return `${kind} ${name}`;
+}
+
+/** Returns the scopes of an owner's jobs: all jobs, and the jobs of the user, of each group and of the queue. */
+export function scopesWith({ user, groups, queue }: Owner): string[] {
+  return [ALL_JOBS, scopeName('user', user), ...groups.map((group) => scopeName('group', group)), scopeName('queue', queue)];
 }
 
 export function scopesOf(quotas: Quotas, owner: Owner): Scope[] {
@@ -110,28 +127,19 @@ export function scopesOf(quotas: Quotas, owner: Owner): Scope[] {
   const queue = entryOf(quotas.queues, owner.queue);
   const groups = owner.groups.flatMap((group) => {
     const limits = quotas.groups[group];
-    return limits === undefined ? [] : [{ path: `quotas.groups.${group}`, limits, shares: (other: Owner) => other.groups.includes(group) }];
+    return limits === undefined ? [] : [{ path: `quotas.groups.${group}`, limits, scope: scopeName('group', group) }];
   });
   return [
-    ...(user === null
-      ? []
-      : [{ path: `quotas.users.${user.name}`, limits: user.entry, shares: (other: Owner) => other.user === owner.user }]),
+    ...(user === null ? [] : [{ path: `quotas.users.${user.name}`, limits: user.entry, scope: scopeName('user', owner.user) }]),
     ...groups,
-    ...(queue === null
-      ? []
-      : [{ path: `quotas.queues.${queue.name}`, limits: queue.entry, shares: (other: Owner) => other.queue === owner.queue }]),
+    ...(queue === null ? [] : [{ path: `quotas.queues.${queue.name}`, limits: queue.entry, scope: scopeName('queue', owner.queue) }]),
   ];
 }
 
-function roleRules(
-  entries: Readonly<Record<string, RoleLimits>>,
-  path: string,
-  roles: readonly string[],
-  shares: (owner: Owner) => boolean,
-): Rule[] {
+function roleRules(entries: Readonly<Record<string, RoleLimits>>, path: string, roles: readonly string[], scope: string): Rule[] {
   return roles.flatMap((role) => {
     const found = entryOf(entries, role);
-    return found === null ? [] : [{ path: `${path}.${found.name}`, limits: found.entry, role, shares }];
+    return found === null ? [] : [{ path: `${path}.${found.name}`, limits: found.entry, role, scope }];
   });
 }
 
@@ -182,40 +190,8 @@ function scaled(amounts: Amounts, factor: number): Amounts {
 }
 
 /** Returns the amounts with resource names in lower case, as in application tags. */
-function inLowerCase(amounts: Amounts): Record<string, number> {
+export function inLowerCase(amounts: Amounts): Record<string, number> {
   return sumOf(Object.entries(amounts).map(([name, amount]) => ({ [name.toLowerCase()]: amount })));
-}
-
-/**
- * Returns the totals that a job would exceed because other jobs have precedence.
- * @param first jobs that have precedence because they were submitted earlier or have already started
- */
-export function shortagesOf(job: Pick<Job, 'roles' | 'master'>, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
-  return shortagesWithin(demandOf(job), owner, quotas, first);
-}
-
-export function shortagesWithin(demand: Demand, owner: Owner, quotas: Quotas, first: readonly RunningJob[]): Shortage[] {
-  return rulesFor(quotas, Object.keys(demand.roles), owner).flatMap((rule) => {
-    const own = amountsOf({ ...demand, beyond: {} }, rule.role);
-    const sharing = first.filter((other) => rule.shares(other));
-    return Object.entries(rule.limits.total ?? {}).flatMap(([resource, limit]): Shortage[] => {
-      const asked = own[resource.toLowerCase()] ?? 0;
-      const held = sharing.map((other) => ({
-        id: other.applicationId,
-        amount: amountsOf(other, rule.role)[resource.toLowerCase()] ?? 0,
-      }));
-      const used = held.reduce((sum, { amount }) => sum + amount, 0);
-      if (limit === undefined || asked === 0 || used + asked <= limit) {
-        return [];
-      }
-      const holders = held.filter(({ amount }) => amount > 0).map(({ id }) => id);
-      return [{ path: `${rule.path}.total.${resource}`, resource, limit, asked, used, holders }];
-    });
-  });
-}
-
-export function describeShortage({ path, resource, limit, asked, used, holders }: Shortage): string {
-  return `${path} is ${describeAmount(resource, limit)}, of which ${firstNames(holders, 3)} ${holders.length === 1 ? 'holds' : 'hold'} ${describeAmount(resource, used)}, and this job requests ${describeAmount(resource, asked)}`;
 }
 
 /**

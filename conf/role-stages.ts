@@ -1,4 +1,4 @@
-import type { Job } from './job.ts';
+import type { Job, Role } from './job.ts';
 import { conditionsOf, inGang } from './role-conditions.ts';
 
 /** Maximum number of stages. If there are more, `stagesOf` assumes that all of the job's roles run at the same time. */
@@ -10,7 +10,7 @@ const MOST_STAGES = 100;
  * set.
  */
 export function stagesOf(job: Pick<Job, 'roles'>): string[][] {
-  const ended = new Map(job.roles.map(({ name }) => [name, endedBefore(job, name)]));
+  const ended = endedBefore(job);
   const exclude = (one: string, other: string): boolean => ended.get(one)?.has(other) === true || ended.get(other)?.has(one) === true;
   let stages: string[][] = [[]];
   for (const { name } of job.roles) {
@@ -23,26 +23,42 @@ export function stagesOf(job: Pick<Job, 'roles'>): string[][] {
   return stages;
 }
 
-/** Returns the roles that must have ended before this role starts. */
-function endedBefore(job: Pick<Job, 'roles'>, name: string): ReadonlySet<string> {
-  const ended = new Set<string>();
-  for (const role of job.roles.filter((each) => each.name === name)) {
-    for (const condition of conditionsOf(job, role)) {
-      const isRanked = job.roles.some((each) => each.name === condition.role && each.ranked);
+/** Returns, for each role, the roles that must have ended before it starts. Follows each condition once. */
+function endedBefore({ roles }: Pick<Job, 'roles'>): ReadonlyMap<string, ReadonlySet<string>> {
+  const named = new Map(roles.map((role) => [role.name, role]));
+  const gang = new Set(roles.filter(inGang).map(({ name }) => name));
+  const known = new Map<string, Set<string>>();
+  const before = (role: Role): ReadonlySet<string> => {
+    const found = known.get(role.name);
+    if (found !== undefined) {
+      return found;
+    }
+    const ended = new Set<string>();
+    // The conditions of every role in the gang apply to the whole gang.
+    for (const name of inGang(role) ? gang : [role.name]) {
+      known.set(name, ended);
+    }
+    for (const { role: name, state } of conditionsOf({ roles }, role)) {
+      const awaited = named.get(name);
+      if (awaited === undefined) {
+        continue;
+      }
       // All ranked roles succeed at the same time, and parameter servers end with them.
-      const succeeded = job.roles.filter((each) => (isRanked ? inGang(each) : each.name === condition.role));
-      for (const each of [
-        ...endedBefore(job, condition.role),
-        ...(condition.state === 'succeeded' ? succeeded.map((other) => other.name) : []),
-      ]) {
+      const succeeded = state === 'running' ? [] : awaited.ranked ? gang : [name];
+      for (const each of [...before(awaited), ...succeeded]) {
         ended.add(each);
       }
     }
-  }
-  return ended;
+    return ended;
+  };
+  return new Map(roles.map((role) => [role.name, before(role)]));
 }
 
-function largest(sets: readonly string[][]): string[][] {
-  const isPart = (one: readonly string[], other: readonly string[]): boolean => one.every((each) => other.includes(each));
-  return sets.filter((set, at) => !sets.some((other, index) => index !== at && isPart(set, other) && (index < at || !isPart(other, set))));
+function largest(stages: readonly string[][]): string[][] {
+  const sets = stages.map((stage) => new Set(stage));
+  const isPart = (one: readonly string[], other: ReadonlySet<string>): boolean =>
+    one.length <= other.size && one.every((each) => other.has(each));
+  return stages.filter(
+    (stage, at) => !sets.some((other, index) => index !== at && isPart(stage, other) && (index < at || other.size > stage.length)),
+  );
 }

@@ -1,7 +1,7 @@
 import { sumOf } from '../platform/sum-of.ts';
 import type { Job } from './job.ts';
 import type { Amounts } from './quota-schema.ts';
-import { type Demand, demandOf } from './quotas.ts';
+import { type Demand, demandOf, largest } from './quotas.ts';
 import { ROLE_NAME } from './values/role-name.ts';
 
 /*
@@ -76,7 +76,11 @@ export function demandOfTags(tags: readonly string[]): Demand | null {
   const peak = found.get(PEAK);
   found.delete(MASTER);
   found.delete(PEAK);
-  return found.size === 0 ? null : { roles: Object.fromEntries(found), peak: peak ?? sumOf([...found.values()]), master };
+  const roles = [...found.values()];
+  // The tasks of one role run at the same time, so no peak is less than the demand of a role.
+  return found.size === 0
+    ? null
+    : { roles: Object.fromEntries(found), peak: peak === undefined ? sumOf(roles) : largest([peak, ...roles]), master };
 }
 
 function amountOf(field: string): [string, number] | null {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { isUri } from './values/is-uri.ts';
-import { text } from './values/value-schemas.ts';
+import { anyText, text } from './values/value-schemas.ts';
 import type { YamlProblem } from './yaml-file.ts';
 
 /** File or archive that job.yaml lists under `files` or `archives`. YARN localises it for a role's containers. */
@@ -58,7 +58,7 @@ export function shippedFiles(what: string, place: string) {
 
 /** Schema for the files in a resolved job. */
 export const resolvedFiles = z.array(
-  z.strictObject({ name: fileName, type: z.enum(['file', 'archive']), path: text(), visibility: visibility.nullable() }),
+  z.strictObject({ name: fileName, type: z.enum(['file', 'archive']), path: anyText(), visibility: visibility.nullable() }),
 );
 
 type Written = z.output<ReturnType<typeof shippedFiles>>;

@@ -1,23 +1,20 @@
-import {
-  type Document,
-  isAlias,
-  isMap,
-  isPair,
-  isScalar,
-  LineCounter,
-  type Node,
-  parseDocument,
-  type Range,
-  visit,
-  type YAMLParseError,
-} from 'yaml';
+import { type Document, isAlias, isMap, isScalar, LineCounter, visit } from 'yaml';
 import type * as z from 'zod';
 import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
+import { isRecord } from '../platform/is-record.ts';
+import { once } from '../platform/once.ts';
 import { suggest } from '../platform/text/suggest.ts';
 import type { JsonSchema } from './values/json-schema.ts';
+import { meantAlternative, tooBig, typeName } from './values/schema-issues.ts';
+import { parseYaml, TOO_DEEP, YamlIndex, type YamlPath, type YamlTerms } from './yaml-document.ts';
+
+/** Number of mistakes that an error lists. The heading contains the number of all mistakes. */
+const MOST_LISTED = 50;
+/** Length of the longest path that `CheckOptions.key` receives. An alias can make a file infinitely deep. */
+const DEEPEST_KEY = 10;
 
 export interface YamlProblem {
-  readonly path: readonly (string | number)[];
+  readonly path: YamlPath;
   readonly message: string;
   /** Whether the mistake is in the key. If false, the mistake is in the value. */
   readonly atKey?: boolean;
@@ -30,12 +27,23 @@ export interface YamlFileOptions {
   readonly code: ErrorCode;
   /** Description of the expected content, for example `a mapping with the key name`. */
   readonly expected: string;
-  /** Whether an empty file is valid and equivalent to `{}`. The default is false. */
+  /**
+   * Whether a file without keys is valid: `{}`, or only comments. The default is false. A file without any text is a mistake, because an
+   * interrupted copy leaves one.
+   */
   readonly mayBeEmpty?: boolean;
+  /** Returns true for keys whose values keep their spelling. */
+  readonly isText: YamlTerms['isText'];
 }
 
+/** Descriptions of the errors of `Document.toJS` that describe the parser instead of the file. */
+const RESOLUTION: Readonly<Record<string, string>> = {
+  'Excessive alias count indicates a resource exhaustion attack': 'the aliases of this file would expand to too many values',
+  'Maximum call stack size exceeded': TOO_DEEP,
+};
+
 interface Terms {
-  /** Returns the JSON Schema that contains the known keys. Called only if there are mistakes. */
+  /** Returns the JSON Schema that contains the known keys. Called at most once per check, and only if there are unknown keys. */
   readonly schema: () => JsonSchema;
   /** Hints for missing keys, keyed by the path of the key. */
   readonly missing?: Readonly<Record<string, string>>;
@@ -45,8 +53,18 @@ interface Terms {
 
 export interface CheckOptions<T> extends Terms {
   readonly amend?: (written: unknown) => unknown;
-  /** Returns mistakes that the schema cannot detect. */
+  /**
+   * Returns the mistake in a key that the schema accepts because users choose it, such as the name of a resource type. Called for all
+   * keys, also if other values have mistakes.
+   */
+  readonly key?: (path: YamlPath) => string | undefined;
+  /**
+   * Returns mistakes that the schema cannot detect. If the schema has detected mistakes, the value lacks the keys that contain them, and
+   * this function is called only if all these keys are independent.
+   */
   readonly meaning?: (value: T) => readonly YamlProblem[];
+  /** Returns true for keys that do not affect what `meaning` says about other keys. */
+  readonly independent?: (path: YamlPath) => boolean;
   /**
    * Returns the origin of a value that does not come from the file, for example `--set timeout=1`. Returns undefined for values from the
    * file.
@@ -54,16 +72,10 @@ export interface CheckOptions<T> extends Terms {
   readonly elsewhere?: (path: YamlProblem['path']) => string | undefined;
 }
 
-/** Descriptions of the mistakes that the parser reports in terms of the YAML specification. */
-const SYNTAX: Partial<Record<YAMLParseError['code'], string>> = {
-  BAD_INDENT: 'the indentation is wrong, or a closing bracket is missing',
-  BLOCK_AS_IMPLICIT_KEY:
-    'a key cannot follow a value in the same line: check the indentation of this line, and put text that contains a colon in quotes',
-  BLOCK_IN_FLOW: 'an indented list or mapping cannot stand in brackets: check that every bracket above is closed',
-  DUPLICATE_KEY: 'this mapping already contains a key with this name',
-  MULTILINE_IMPLICIT_KEY: 'this key has no colon after it, or the indentation of the next line is wrong',
-  TAB_AS_INDENT: 'YAML does not allow tabs for indentation: use spaces',
-};
+/** What the description of a mistake needs besides the mistake. */
+interface Described extends Terms {
+  readonly index: YamlIndex;
+}
 
 /** YAML file that a user has written. Reports all mistakes at once, each with its line, column and expected value. */
 export class YamlFile {
@@ -74,18 +86,22 @@ export class YamlFile {
   /** @throws TonyError if the text is not valid YAML or does not contain a mapping */
   constructor(text: string, options: YamlFileOptions) {
     this.#options = options;
-    this.document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false });
-    const { errors, contents } = this.document;
-    if (errors.length > 0) {
+    const { document, mistakes } = parseYaml(text, { isText: options.isText, lineCounter: this.#lines });
+    this.document = document;
+    const { contents } = document;
+    if (mistakes.length > 0) {
       // One mistake often causes several errors at the same position. The first one describes it best.
       const problems = new Map<string, string>();
-      for (const { pos, code, message } of errors) {
-        const at = this.#at(pos[0]);
-        problems.set(at, problems.get(at) ?? `${at}  ${SYNTAX[code] ?? message}`);
+      for (const { offset, message } of mistakes) {
+        const at = this.#at(offset);
+        problems.set(at, problems.get(at) ?? `${at}  ${message}`);
       }
       this.#fail([...problems.values()]);
     }
     const empty = options.mayBeEmpty === true && (contents === null || (isScalar(contents) && contents.value === null));
+    if (empty && text.trim() === '') {
+      this.#fail([`${this.#at(0)}  the file is empty: write \`{}\` if it shall set nothing`]);
+    }
     if (!isMap(contents) && !empty) {
       this.#fail([`${this.#at(0)}  expected ${options.expected}, found ${describe(this.written())}`]);
     }
@@ -100,7 +116,7 @@ export class YamlFile {
       return this.document.toJS();
     } catch (error) {
       // parseDocument does not resolve aliases, but toJS does.
-      return this.#fail([`${this.#at(this.#aliasAt())}  ${messageOf(error)}`]);
+      return this.#fail([`${this.#at(this.#aliasAt())}  ${RESOLUTION[messageOf(error)] ?? messageOf(error)}`]);
     }
   }
 
@@ -134,11 +150,24 @@ export class YamlFile {
    * @throws TonyError with all mistakes
    */
   check<T>(schema: z.ZodType<T>, options: CheckOptions<T>): T {
+    this.#refuseLostKeys();
     const written = this.written() ?? {};
-    const parsed = schema.safeParse(options.amend === undefined ? written : options.amend(written));
-    const problems = parsed.success
+    const amended = options.amend === undefined ? written : options.amend(written);
+    const parsed = schema.safeParse(amended);
+    const index = new YamlIndex(this.document);
+    const described = { ...options, index, schema: once(options.schema) };
+    const wrongKeys = options.key === undefined ? [] : keyProblems(amended, options.key);
+    const known = new Set(wrongKeys.map(({ path }) => pathText(path)));
+    const others = parsed.success
       ? (options.meaning?.(parsed.data) ?? [])
-      : parsed.error.issues.flatMap((issue) => describeIssue(issue, this.document, options));
+      : withMeaning(
+          amended,
+          parsed.error.issues.flatMap((issue) => describeIssue(issue, described)),
+          schema,
+          options,
+        );
+    // The value of a wrong key is judged by the rules of another key, so only the mistake in the key is of use.
+    const problems = [...wrongKeys, ...others.filter(({ path }) => !known.has(pathText(path)))];
     if (parsed.success && problems.length === 0) {
       return parsed.data;
     }
@@ -148,10 +177,26 @@ export class YamlFile {
       if (elsewhere !== undefined) {
         return { offset: Number.MAX_SAFE_INTEGER, text: `${elsewhere}  ${name}${problem.message}` };
       }
-      const offset = offsetOf(this.document, problem);
+      const offset = index.offsetOf(problem.path, problem.atKey);
       return { offset, text: `${this.#at(offset)}  ${name}${problem.message}` };
     });
-    return this.#fail(placed.sort((a, b) => a.offset - b.offset).map((problem) => problem.text));
+    // The schema may find one mistake by two rules with the same text.
+    return this.#fail([...new Set(placed.sort((a, b) => a.offset - b.offset).map((problem) => problem.text))]);
+  }
+
+  /** The schemas would drop a key called `__proto__` without an error. */
+  #refuseLostKeys(): void {
+    const problems: string[] = [];
+    visit(this.document, {
+      Pair: (_, { key }) => {
+        if (isScalar(key) && key.value === '__proto__') {
+          problems.push(`${this.#at(key.range?.[0] ?? 0)}  \`__proto__\` cannot be a key`);
+        }
+      },
+    });
+    if (problems.length > 0) {
+      this.#fail(problems);
+    }
   }
 
   #at(offset: number): string {
@@ -162,37 +207,55 @@ export class YamlFile {
   #fail(problems: readonly string[]): never {
     const { what, code } = this.#options;
     const heading = problems.length === 1 ? `The ${what} has a mistake:` : `The ${what} has ${problems.length} mistakes:`;
-    throw new TonyError(code, [heading, ...problems.map((problem) => `  ${problem}`)].join('\n'));
+    const listed = problems.slice(0, MOST_LISTED).map((problem) => `  ${problem}`);
+    const rest = problems.length > MOST_LISTED ? [`  ... and ${problems.length - MOST_LISTED} more`] : [];
+    throw new TonyError(code, [heading, ...listed, ...rest].join('\n'));
   }
 }
 
-/**
- * Returns the position of the value. If `atKey` is true, returns the position of the key. If the path does not exist, returns the position
- * of the nearest existing parent.
- */
-function offsetOf(document: Document, problem: YamlProblem): number {
-  const { path } = problem;
-  if (problem.atKey === true && path.length > 0) {
-    const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
-    if (isMap(parent)) {
-      const pair = parent.items.find((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === String(path.at(-1)));
-      const range = isScalar(pair?.key) ? pair.key.range : undefined;
-      if (range) {
-        return range[0];
-      }
-    }
+/** Adds the mistakes that the schema cannot detect to those that it has detected. */
+function withMeaning<T>(
+  value: unknown,
+  problems: readonly YamlProblem[],
+  schema: z.ZodType<T>,
+  { meaning, independent }: CheckOptions<T>,
+): readonly YamlProblem[] {
+  const isApart = problems.length <= MOST_LISTED && problems.every(({ path }) => independent?.(path) === true);
+  if (meaning === undefined || !isApart) {
+    return problems;
   }
-  for (let length = path.length; length > 0; length--) {
-    const node = document.getIn(path.slice(0, length), true) as Node | undefined;
-    const range = node?.range as Range | null | undefined;
-    if (range) {
-      return length === path.length ? range[0] : offsetOf(document, { ...problem, path: path.slice(0, length), atKey: true });
-    }
-  }
-  return 0;
+  const rest = schema.safeParse(problems.reduce((left, { path }) => without(left, path), value));
+  const concerns = (one: YamlPath, other: YamlPath): boolean => one.every((key, at) => at >= other.length || key === other[at]);
+  const further = (rest.success ? meaning(rest.data) : []).filter(({ path }) => problems.every((known) => !concerns(known.path, path)));
+  return [...problems, ...further];
 }
 
-function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms): YamlProblem[] {
+/** Returns a copy without the key, or without the list that contains it. */
+function without(value: unknown, [key, ...below]: YamlPath): unknown {
+  if (!isRecord(value) || key === undefined || !Object.hasOwn(value, key)) {
+    return value;
+  }
+  const { [key]: inner, ...others } = value;
+  return below.length === 0 || !isRecord(inner) ? others : { ...others, [key]: without(inner, below) };
+}
+
+function keyProblems(value: unknown, check: (path: YamlPath) => string | undefined, above: YamlPath = []): YamlProblem[] {
+  if (typeof value !== 'object' || value === null || above.length === DEEPEST_KEY) {
+    return [];
+  }
+  return Object.entries(value).flatMap(([key, inner]) => {
+    const path = [...above, Array.isArray(value) ? Number(key) : key];
+    const message = check(path);
+    return message === undefined ? keyProblems(inner, check, path) : [{ path, atKey: true, message }];
+  });
+}
+
+function pathText(path: YamlPath): string {
+  return path.join('\u0000');
+}
+
+function describeIssue(issue: z.core.$ZodIssue, terms: Described): YamlProblem[] {
+  const { index } = terms;
   const path = issue.path.map((key) => (typeof key === 'symbol' ? String(key) : key));
   switch (issue.code) {
     case 'unrecognized_keys':
@@ -204,39 +267,40 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
     case 'invalid_key':
       return [{ path, atKey: true, message: `\`${String(path.at(-1))}\` ${issue.issues[0]?.message ?? 'is not a valid name'}` }];
     case 'invalid_value': {
-      const value = document.getIn(path);
+      const value = index.valueAt(path);
       const options = issue.values.map((option) => String(option));
       if (value === undefined) {
         return [{ path, message: `is missing: set one of ${options.join(', ')}` }];
       }
-      return [{ path, message: `\`${String(value)}\` is not one of ${options.join(', ')}${didYouMean(String(value), options)}` }];
+      if (value === null) {
+        return [{ path, message: `expected ${options.join(' or ')}, found nothing` }];
+      }
+      return [{ path, message: `${describeAt(index, path)} is not one of ${options.join(', ')}${didYouMean(String(value), options)}` }];
     }
     case 'invalid_type': {
-      if (!document.hasIn(path)) {
+      if (!index.has(path)) {
         const advice = terms.missing?.[path.join('.')];
         return [{ path, message: `is missing${advice === undefined ? '' : `: ${advice}`}` }];
       }
       const expectation = issue.message.startsWith('Invalid') ? `expected ${typeName(issue.expected)}` : issue.message;
-      return [{ path, message: `${expectation}, found ${describe(document.getIn(path))}` }];
+      return [{ path, message: `${expectation}, found ${describeAt(index, path)}` }];
     }
     case 'invalid_union': {
       // Report the mistakes in the alternative that has the same type as the value. They are more specific than "none of these".
       const meant = meantAlternative(issue.errors);
-      if (meant?.some((inner) => inner.code !== 'invalid_format')) {
-        return meant.flatMap((inner) =>
-          describeIssue({ ...inner, path: [...issue.path, ...inner.path] } as z.core.$ZodIssue, document, terms),
-        );
+      if (meant?.some(({ code, path: inner }) => code !== 'invalid_format' && (code !== 'invalid_value' || inner.length > 0))) {
+        return meant.flatMap((inner) => describeIssue({ ...inner, path: [...issue.path, ...inner.path] } as z.core.$ZodIssue, terms));
       }
-      return [{ path, message: `${issue.message}, found ${describe(document.getIn(path))}` }];
+      const words = issue.errors.flat().flatMap((inner) => (inner.code === 'invalid_value' && inner.path.length === 0 ? inner.values : []));
+      const suggestion = didYouMean(String(index.valueAt(path)), words.map(String));
+      return [{ path, message: `${issue.message}, found ${describeAt(index, path)}${suggestion}` }];
     }
     case 'too_small':
       return [{ path, message: issue.origin === 'string' ? issue.message : `must be at least ${issue.minimum}` }];
     case 'too_big':
-      return [{ path, message: issue.origin === 'number' || issue.origin === 'int' ? `must be at most ${issue.maximum}` : issue.message }];
+      return [{ path, message: tooBig(issue) }];
     case 'invalid_format':
-      return [
-        { path, message: /^expected /.test(issue.message) ? `${issue.message}, found ${describe(document.getIn(path))}` : issue.message },
-      ];
+      return [{ path, message: /^expected /.test(issue.message) ? `${issue.message}, found ${describeAt(index, path)}` : issue.message }];
     case 'not_multiple_of':
     case 'invalid_element':
     case 'custom':
@@ -244,30 +308,10 @@ function describeIssue(issue: z.core.$ZodIssue, document: Document, terms: Terms
   }
 }
 
-/**
- * Returns the mistakes in the alternative that the user most likely meant. Returns undefined if no alternative has the type of the value.
- */
-function meantAlternative<Issue extends z.core.$ZodIssue>(alternatives: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
-  const withoutMistakeOf = (...codes: readonly string[]) =>
-    alternatives.filter((issues) => issues.every(({ path, code }) => path.length > 0 || !codes.includes(code)));
-  const [meant] = withoutMistakeOf('invalid_type', 'invalid_value').sort((one, other) => one.length - other.length);
-  return meant ?? withoutMistakeOf('invalid_type')[0];
-}
-
-function typeName(expected: string): string {
-  if (expected === 'object' || expected === 'record') {
-    return 'a mapping';
-  }
-  if (expected === 'array') {
-    return 'a list';
-  }
-  if (expected === 'int') {
-    return 'a whole number';
-  }
-  if (expected === 'string') {
-    return 'a string';
-  }
-  return `a ${expected}`;
+/** Quotes a scalar as the user has written it. */
+function describeAt(index: YamlIndex, path: YamlPath): string {
+  const node = index.nodeAt(path);
+  return describe(isScalar(node) ? (node.value === null ? null : (node.source ?? node.value)) : node);
 }
 
 function describe(value: unknown): string {

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { CheckpointStore } from '../contract/checkpoint/checkpoint-store.ts';
+import { CheckpointWriter } from '../contract/checkpoint/checkpoint-writer.ts';
+import { describeFencing, ORIGIN, onTheWire, saveSharded, snapshot } from '../contract/testing/checkpoint-behaviour.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { joinUri } from '../storage/uri.ts';
-import { CheckpointStore } from '../training/checkpoint/checkpoint-store.ts';
-import { CheckpointWriter } from '../training/checkpoint/checkpoint-writer.ts';
-import { describeFencing, ORIGIN, onTheWire, saveSharded, snapshot } from '../training/testing/checkpoint-behaviour.ts';
 import { USER, until, useCluster } from './harness.ts';
 
 const cluster = useCluster();
@@ -42,7 +42,7 @@ test('the writer resumes saving checkpoints when the NameNode restarts', async (
   await until(() => saved.length === 1, { describe: 'the first checkpoint' });
   await cluster.kill('namenode');
   writer.offer(snapshot(2));
-  await until(() => troubles.length > 0, { describe: 'trouble', timeoutMs: 120_000 });
+  await until(() => troubles.length > 0, { describe: 'trouble' });
   writer.offer(snapshot(3));
   await cluster.start('namenode');
   await writer.finish();

@@ -3,7 +3,7 @@ import { access } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
-import { until } from './until.ts';
+import { PROGRAM_HANGS_MS, until } from './until.ts';
 
 export const ROOT = path.resolve(import.meta.dirname, '..');
 export const COMMAND = path.join(ROOT, 'dist', 'tony-ts.js');
@@ -32,7 +32,10 @@ export class Command {
   #stdout = '';
   #stderr = '';
 
-  constructor(words: readonly string[], { env = {}, cwd = ROOT, timeoutMs = 170_000, node = process.execPath }: CommandOptions = {}) {
+  constructor(
+    words: readonly string[],
+    { env = {}, cwd = ROOT, timeoutMs = PROGRAM_HANGS_MS, node = process.execPath }: CommandOptions = {},
+  ) {
     this.#words = words;
     this.#child = spawn(node, [COMMAND, ...words], {
       cwd,
@@ -68,9 +71,8 @@ export class Command {
     return this.#stderr;
   }
 
-  async output(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
+  async output(pattern: RegExp): Promise<RegExpExecArray> {
     return until(() => pattern.exec(this.#stdout) ?? pattern.exec(this.#stderr), {
-      timeoutMs,
       describe: () => `${pattern} in the output of tony-ts ${this.#words.join(' ')}:\n${this.#stdout}\n${this.#stderr}`,
     });
   }

@@ -57,14 +57,12 @@ async function start(): Promise<LogOwner> {
       const attempts = await resourceManager.attempts(applicationId);
       return attempts[0]?.state === 'LAUNCHED' && attempts;
     },
-    { describe: () => resourceManager.application(applicationId), timeoutMs: 90_000 },
+    { describe: () => resourceManager.application(applicationId) },
   );
   return { containerId: attempt?.containerId ?? '', nodeHttp: attempt?.nodeHttp ?? null, owner: USER };
 }
 
-test('the node of a running container and later HDFS return the same bytes of a log', {
-  timeout: 300_000,
-}, async () => {
+test('the node of a running container and later HDFS return the same bytes of a log', async () => {
   const container = await start();
   const read = async (range: LogRange): Promise<ContainerLogPiece> => {
     const piece = await logs.read(container, 'tony.log', range);

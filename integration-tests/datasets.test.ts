@@ -1,19 +1,17 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Column, parseIdx } from '../contract/encoding/idx.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { encodeExample } from '../training/data/formats/example.ts';
 import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
 import { idx, jsonl, lines, tfrecords } from '../training/data/sources/sources.ts';
-import { type Column, parseIdx } from '../training/encoding/idx.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
 import { MNIST } from './small-mnist.ts';
 
 /** Reads datasets from a real HDFS, in this process and in the ranks of a job. */
-
-vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const FOLDER = `hdfs:///user/${USER}/dataset-test`;
@@ -88,9 +86,7 @@ master: {memory: 512m}
 checkpoint: {every: 30}
 `,
   );
-  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', path.join(folder, 'job.yaml'), '--output', 'json'], {
-    timeoutMs: 300_000,
-  });
+  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', path.join(folder, 'job.yaml'), '--output', 'json'], {});
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
   const result = jsonLines(stdout).at(-1) as { applicationId: string; metrics: Record<string, number> };
   await noneLeft(cluster, result.applicationId);

@@ -45,7 +45,7 @@ async function generation(out: string, number: number, size: number): Promise<St
       );
       return starts.every(({ worldSize }) => worldSize === size) && starts;
     },
-    { describe: () => ({ awaited: `${size} programs in generation ${number}`, files: readdirSync(out) }), timeoutMs: 90_000 },
+    { describe: () => ({ awaited: `${size} programs in generation ${number}`, files: readdirSync(out) }) },
   );
 }
 
@@ -63,9 +63,7 @@ describe('elastic jobs on a cluster', () => {
     await noneLeft(cluster, id);
   }
 
-  test('a job starts with the available tasks, grows when another job ends, and shrinks when YARN cannot replace a failed worker', {
-    timeout: 300_000,
-  }, async () => {
+  test('a job starts with the available tasks, grows when another job ends, and shrinks when YARN cannot replace a failed worker', async () => {
     const large = 'resources: {memory: 512m, gpus: 3}';
     const first = await jobFile('first', [`roles: {worker: {ranked: true, ${large}}}`]);
     const second = await jobFile('second', ['queue: gpu', `roles: {worker: {ranked: true, ${large}}}`]);
@@ -88,7 +86,6 @@ describe('elastic jobs on a cluster', () => {
     const secondId = await submit(second.file);
     await until(async () => /^second {2}WAITING/m.test((await cluster.run(['status', secondId])).stdout), {
       describe: () => cluster.application(secondId),
-      timeoutMs: 60_000,
     });
     process.kill(grown[1]?.pid ?? 0, 'SIGKILL');
     const shrunk = await generation(elastic.out, 3, 1);
@@ -109,7 +106,7 @@ describe('elastic jobs on a cluster', () => {
     ]);
   });
 
-  test('training continues from the checkpoint with more workers', { timeout: 300_000 }, async () => {
+  test('training continues from the checkpoint with more workers', async () => {
     const size = 'memory: 1500m, gpus: 3';
     const first = await jobFile('first', [`roles: {worker: {ranked: true, resources: {${size}}}}`]);
     const firstId = await submit(first.file);
@@ -119,10 +116,10 @@ describe('elastic jobs on a cluster', () => {
       endless: true,
     });
     const id = await submit(file);
-    await until(() => trained(steps, 1).length > 60, { describe: 'sixty steps of one worker', timeoutMs: 120_000 });
+    await until(() => trained(steps, 1).length > 60, { describe: 'sixty steps of one worker' });
     first.go();
     await succeeded(firstId);
-    await until(() => trained(steps, 2).length > 60, { describe: () => cluster.application(id), timeoutMs: 120_000 });
+    await until(() => trained(steps, 2).length > 60, { describe: () => cluster.application(id) });
     go();
     await succeeded(id);
     const [alone, together] = [trained(steps, 1), trained(steps, 2)];
@@ -139,9 +136,7 @@ describe('elastic jobs on a cluster', () => {
   });
 });
 
-test('on one machine, training continues from the checkpoint without a worker that has used up its restarts, with an adapted learning rate', {
-  timeout: 180_000,
-}, async () => {
+test('on one machine, training continues from the checkpoint without a worker that has used up its restarts, with an adapted learning rate', async () => {
   const { file, steps } = await trainingFile(['roles: {worker: {instances: {min: 2, max: 3}, restart: {maxRestarts: 0}}}']);
   const root = path.join(path.dirname(file), 'root');
   const { stdout, stderr, exitCode } = await runCommand(['submit', '--local', '--conf', file], {

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { JobStatus } from '../conf/status/status.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
@@ -11,8 +11,6 @@ import { jsonLines, noneLeft, USER, useCluster } from './harness.ts';
  * evaluator.
  */
 
-vi.setConfig({ testTimeout: 400_000 });
-
 const cluster = useCluster();
 const WORDS = ['submit', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'evaluation', 'job.yaml')];
 const EARLY_END = /^stopped early at step (\d+): (loss on held-out data did not improve for 5 evaluations; best [\d.e-]+ at step \d+)$/;
@@ -21,7 +19,7 @@ const EARLY_END = /^stopped early at step (\d+): (loss on held-out data did not 
 const ALL_STEPS = 32_000;
 
 test('training ends early, and reports the reason and the best checkpoint', async () => {
-  const { exitCode, stdout, stderr } = await cluster.run(WORDS, { timeoutMs: 390_000 });
+  const { exitCode, stdout, stderr } = await cluster.run(WORDS);
   expect(exitCode, stderr + stdout).toBe(0);
   const result = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string; state: string; diagnostics: string };
   expect(result).toMatchObject({ state: 'SUCCEEDED', diagnostics: expect.stringMatching(EARLY_END) });

@@ -3,12 +3,13 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureRuntime, type Runtime } from '../client/runtime/ensure-runtime.ts';
+import { programEnvironment } from '../contract/process/program-environment.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { programEnvironment } from '../training/process/program-environment.ts';
 import { ROOT } from './command.ts';
 import { USER, useCluster } from './harness.ts';
+import { PROGRAM_HANGS_MS } from './until.ts';
 
 const cluster = useCluster();
 const FOLDER = `hdfs:///user/${USER}/export-test`;
@@ -18,7 +19,7 @@ let storage: Storage;
 beforeAll(async () => {
   runtime = await ensureRuntime((line) => console.log(line));
   storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
-}, 600_000);
+});
 afterAll(async () => {
   await storage.remove(FOLDER);
   storage.close();
@@ -34,7 +35,10 @@ test.each([
   const env = { ...environment, ...programEnvironment(path.join(ROOT, 'dist', 'container'), runtime.tree, environment) };
   const program = path.join(ROOT, 'integration-tests', 'programs', 'export-models.ts');
   const folders = [backend, ...(other === null ? [] : [other])].map((name) => `${FOLDER}/${name}`);
-  const { stdout } = await promisify(execFile)(path.join(runtime.tree, 'bin', 'node'), [program, ...folders], { env, timeout: 170_000 });
+  const { stdout } = await promisify(execFile)(path.join(runtime.tree, 'bin', 'node'), [program, ...folders], {
+    env,
+    timeout: PROGRAM_HANGS_MS,
+  });
   const result = JSON.parse(stdout.trim().split('\n').at(-1) as string) as { differences: Record<string, number> };
   expect(result).toMatchObject({ backend, leaked: 0, taken: 8, left: [] });
   expect(Object.keys(result.differences)).toHaveLength(folders.length * (backend === 'native' ? 4 : 2));

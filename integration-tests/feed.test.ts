@@ -226,7 +226,7 @@ roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRe
   for (const record of numbers(0, 200)) {
     await writer.write(record);
   }
-  await until(() => recordsIn(out, 'fed').length === 200, { describe: () => readdirSync(out), timeoutMs: 60_000 });
+  await until(() => recordsIn(out, 'fed').length === 200, { describe: () => readdirSync(out) });
   // Longer than the interval at which ranks without data report to each other.
   await delay(11_000);
   for (const record of numbers(200, 300)) {
@@ -309,7 +309,7 @@ const TWO_WORKERS = 'roles: {worker: {instances: 2, ranked: true, restart: {poli
 
 /** Kills a worker of a parameter-server job in the middle of its training. */
 async function killSecondWorker(job: Awaited<ReturnType<typeof dispatchedJob>>): Promise<void> {
-  await until(() => job.used(1, 1).length > 25, { describe: () => readdirSync(job.out), everyMs: 20, timeoutMs: 120_000 });
+  await until(() => job.used(1, 1).length > 25, { describe: () => readdirSync(job.out), everyMs: 20 });
   job.kill(1);
 }
 
@@ -357,7 +357,7 @@ describe('a feed on a cluster', () => {
     const { folder, out, file } = await jobFolder({ env: { FOLDER: `hdfs://${storage}` }, roles: roles.join('\n') });
     const python = 'feed-and-files.py';
     await copyFile(path.join(ROOT, 'integration-tests', 'programs', python), path.join(folder, 'source', python));
-    const command = cluster.startCommand(['submit', '--conf', file, '--output', 'json'], { timeoutMs: 170_000 });
+    const command = cluster.startCommand(['submit', '--conf', file, '--output', 'json']);
     const [id] = await command.output(/application_\d+_\d+/);
     const send = (name: string, count: number) => feed([id, name], `${numbers(0, count).join('\n')}\n`, cluster.clientEnvironment());
     const [{ code, stderr }, toPython] = await Promise.all([send('numbers', 5000), send('python', 5050)]);
@@ -394,7 +394,7 @@ describe('a feed on a cluster', () => {
       hold,
       yaml: `strategy: ${strategy}\n${TWO_WORKERS.replace('}}', '}, resources: {memory: 1g}}')}`,
     });
-    const command = cluster.startCommand(['submit', '--conf', job.file, '--output', 'json'], { timeoutMs: 380_000 });
+    const command = cluster.startCommand(['submit', '--conf', job.file, '--output', 'json']);
     const [id] = await command.output(/application_\d+_\d+/);
     return { ...job, id, command };
   }
@@ -402,12 +402,12 @@ describe('a feed on a cluster', () => {
   test('dispatches files in HDFS to ranks in containers, even after one rank dies', async () => {
     const { id, command, ...job } = await dispatched('all-reduce', true);
     // Waits for the checkpoint that the second generation resumes from, however slow HDFS is.
-    await command.output(/"type":"checkpoint"/, 120_000);
+    await command.output(/"type":"checkpoint"/);
     await job.held();
     job.kill(1);
     const { exitCode, stdout } = await command.result;
     expect({ exitCode, last: jsonLines(stdout).at(-1) }, stdout).toMatchObject({ exitCode: 0, last: { generations: 2 } });
     expect(sorted(usedInTwoGenerations(job))).toEqual(numbers(0, 600));
     await noneLeft(cluster, id);
-  }, 400_000);
+  });
 });

@@ -99,6 +99,8 @@ print(json.dumps({
 }))
 `;
 
+import { PROGRAM_HANGS_MS } from './until.ts';
+
 describe.each([
   ['on YARN', onYarn],
   ['on this machine', onThisMachine],
@@ -201,7 +203,7 @@ describe.each([
     const file = await job('echo "hello$SUFFIX"; sleep 100\n');
     const words = ['-c', PYTHON_CLIENT, process.execPath, COMMAND, file, submit.includes('--local') ? 'local' : 'cluster'];
     const python = { ...env, PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1' };
-    const { stdout } = await promisify(execFile)('python3', words, { env: environment(python), timeout: 100_000 });
+    const { stdout } = await promisify(execFile)('python3', words, { env: environment(python), timeout: PROGRAM_HANGS_MS });
     const seen = JSON.parse(stdout) as { readonly id: string };
     expect(seen).toEqual({
       id: expect.stringMatching(ID),
@@ -289,5 +291,5 @@ test('listJobs({ local: true }) returns the same jobs as the command list --loca
   const jobs = await listJobs({ local: true, ended: true, localRoot: path.join(home, '.tony-ts', 'local') });
   expect(jobs).toMatchObject([{ name: 'followed', phase: 'SUCCEEDED' }]);
   const { stdout } = await runCommand(['list', '--local', '--ended', '--output', 'json'], { env });
-  expect(jsonLines(stdout)).toEqual(JSON.parse(JSON.stringify(jobs)));
+  expect(jsonLines(stdout)).toEqual(JSON.parse(JSON.stringify(jobs.map((each) => ({ applicationId: each.id, ...each })))));
 });

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { copyFile, cp, writeFile } from 'node:fs/promises';
+import { copyFile, cp, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
-import { beforeAll, expect, test, vi } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status/status.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
@@ -15,6 +15,7 @@ import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts
 import { pythonThatImports, pythonWith } from './python-environment.ts';
 import { smallMnist } from './small-mnist.ts';
 import { tensorboardWriters } from './tensorboard-venv.ts';
+import { PROGRAM_HANGS_MS } from './until.ts';
 
 /**
  * Trains with frameworks for other languages on YARN. One program is killed during training. The result must equal that of the same script
@@ -22,10 +23,9 @@ import { tensorboardWriters } from './tensorboard-venv.ts';
  */
 
 const cluster = useCluster();
-vi.setConfig({ testTimeout: 300_000 });
 beforeAll(async () => {
   await ensureTensorBoard();
-}, 600_000);
+});
 
 const execute = promisify(execFile);
 const EXAMPLES = 3_000;
@@ -46,11 +46,17 @@ interface FrameworkJob {
   readonly packages?: string;
 }
 
-/** Submits an example whose first generation blocks after its first checkpoint, and kills the program of worker 1 there. */
+/**
+ * Submits an example whose first generation blocks after its first checkpoint, and kills the program of worker 1 there. The job uses the
+ * packages of `python`. The test of the examples in `long` ships the packages with the job.
+ */
 async function trainWithKill({ example, python, arguments: words, data, hasSummaries, packages }: FrameworkJob): Promise<JobStatus> {
   const source = path.join(await temporaryFolder(), example);
   await cp(path.join(ROOT, 'examples', example), source, { recursive: true });
   await copyFile(path.join(PROGRAMS, 'held.py'), path.join(source, 'held.py'));
+  await rm(path.join(source, 'requirements.txt'), { force: true });
+  const conf = path.join(source, 'job.yaml');
+  await writeFile(conf, (await readFile(conf, 'utf8')).replace('python:\n  requirements: requirements.txt\n', ''));
   const command = [python, 'held.py', '50', 'train.py', ...words].join(' ');
   const sets = [`command=${command}`, `data.mnist=${data}`, 'checkpoint.every=50', 'heartbeat.interval=500ms', 'runtime=system'];
   if (hasSummaries) {
@@ -58,10 +64,7 @@ async function trainWithKill({ example, python, arguments: words, data, hasSumma
   } else if (packages !== undefined) {
     sets.push(`env.PYTHONPATH=${packages}`);
   }
-  const submitted = await cluster.run([
-    ...['submit', '--conf', path.join(source, 'job.yaml'), '--detach'],
-    ...sets.flatMap((each) => ['--set', each]),
-  ]);
+  const submitted = await cluster.run([...['submit', '--conf', conf, '--detach'], ...sets.flatMap((each) => ['--set', each])]);
   expect(submitted).toMatchObject({ stderr: '', exitCode: 0 });
   const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';
   const { tasks } = await cluster.reached(id, ({ checkpointStep }) => checkpointStep === 50);
@@ -74,7 +77,7 @@ async function trainWithKill({ example, python, arguments: words, data, hasSumma
   );
   expect(program).toBeDefined();
   process.kill(program?.pid as number, 'SIGKILL');
-  await cluster.ended(id, 200_000);
+  await cluster.ended(id);
   await noneLeft(cluster, id);
   return await finalStatus(id);
 }
@@ -87,7 +90,7 @@ async function expectLossOf(id: string): Promise<void> {
     const points = answer.ok ? ((await answer.json()) as [number, number, number][]) : [];
     return points.length === 5 && points.map(([, step, value]) => ({ step, value }));
   };
-  const points = await until(look, { describe: () => cluster.jobStatus(id).catch(String), timeoutMs: 120_000, everyMs: 500 });
+  const points = await until(look, { describe: () => cluster.jobStatus(id).catch(String), everyMs: 500 });
   const { metrics } = await cluster.jobStatus(id);
   expect(points.map(({ step }) => step)).toEqual([10, 20, 30, 40, 50]);
   expect(points.at(-1)?.value).toBe(metrics.loss);
@@ -127,7 +130,7 @@ async function compare(job: Omit<FrameworkJob, 'data'>, launch: readonly string[
   const { stdout } = await execute(job.python, [...launch, 'train.py', '--data', data, ...job.arguments], {
     cwd: path.join(ROOT, 'examples', job.example),
     env: { ...process.env, ...(job.packages !== undefined && { PYTHONPATH: job.packages }) },
-    timeout: 150_000,
+    timeout: PROGRAM_HANGS_MS,
   });
   const plain = resultIn(stdout);
   expect(plain.accuracy).toBeGreaterThan(0.85);

@@ -80,7 +80,7 @@ export class TestCluster extends Cluster {
         const status = await this.jobStatus(id);
         return condition(status) && status;
       },
-      { describe: () => this.jobStatus(id).catch(String), timeoutMs: 240_000, everyMs: 300 },
+      { describe: () => this.jobStatus(id).catch(String), everyMs: 300 },
     );
   }
 
@@ -96,7 +96,7 @@ export class TestCluster extends Cluster {
     }
   }
 
-  async ended(id: string, timeoutMs = 120_000): Promise<YarnApplication> {
+  async ended(id: string, timeoutMs?: number): Promise<YarnApplication> {
     return until(
       async () => {
         const application = await this.application(id);
@@ -183,7 +183,7 @@ export class TestCluster extends Cluster {
         await this.hdfsWrite(probe, Buffer.from('ready'));
         return (await this.hdfsRead(probe)).toString() === 'ready';
       },
-      { describe: 'a file that is written to HDFS can be read', timeoutMs: 60_000 },
+      { describe: 'a file that is written to HDFS can be read' },
     );
   }
 
@@ -220,7 +220,7 @@ export function useCluster(): TestCluster {
       await allEnded(cluster);
     } finally {
       // A restarted NodeManager needs some time to detect that containers ended during its downtime.
-      await noneLeft(cluster, undefined, 40_000);
+      await noneLeft(cluster);
     }
   });
   return cluster;
@@ -233,7 +233,7 @@ export function useCluster(): TestCluster {
 export function useOwnCluster(profile: string, overrides: SiteProperties = {}, hadoop?: string): TestCluster {
   const cluster = new TestCluster((inject('clusterOffsets')[worker() - 1] as number) + OWN_CLUSTER_OFFSET, { profile });
   // Some profiles start many daemons, and the first use of a Hadoop version downloads it.
-  beforeAll(() => cluster.up({ fresh: true, overrides, ...(hadoop === undefined ? {} : { hadoop }) }), 300_000);
+  beforeAll(() => cluster.up({ fresh: true, overrides, ...(hadoop === undefined ? {} : { hadoop }) }));
   afterAll(() => cluster.wipe());
   return cluster;
 }
@@ -247,7 +247,6 @@ async function allEnded(cluster: TestCluster): Promise<void> {
   const left = async () => (await cluster.applications()).filter((application) => !hasEnded(application));
   try {
     await until(async () => (await left()).length === 0, {
-      timeoutMs: 40_000,
       describe: async () => `applications that outlived their tests: ${JSON.stringify(await left(), null, 2)}`,
     });
   } catch (error) {
@@ -259,11 +258,14 @@ async function allEnded(cluster: TestCluster): Promise<void> {
   }
 }
 
+/** How long (ms) processes may outlive their application: their grace period, and the time in which a NodeManager that has restarted finds them. */
+const LEFT_MS = 60_000;
+
 /** Waits until every container process has ended, of one application or of all. */
-export async function noneLeft(cluster: Cluster, applicationId?: string, timeoutMs = 10_000): Promise<void> {
+export async function noneLeft(cluster: Cluster, applicationId?: string): Promise<void> {
   try {
     await until(async () => (await cluster.containers(applicationId)).length === 0, {
-      timeoutMs,
+      timeoutMs: LEFT_MS,
       // Reading all processes takes 20 ms.
       everyMs: 300,
       describe: async () =>

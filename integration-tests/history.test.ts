@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { jobDurationText } from '../conf/status/job-duration.ts';
 import type { JobStatus } from '../conf/status/status.ts';
 import { type BoundPort, bindPort } from '../training/testing/bind-port.ts';
 import type { HistoryList } from '../web/history-list.ts';
@@ -68,7 +69,7 @@ async function listed(words: readonly string[], user = 'alice'): Promise<{ lines
 
 async function serving(words: readonly string[], user: string): Promise<{ server: Command; url: string }> {
   const server = cluster.startCommand(['history', 'serve', ...words], { env: { ...site, HADOOP_USER_NAME: user } });
-  const [, url = ''] = await server.output(/^history: (\S+)$/m, 30_000);
+  const [, url = ''] = await server.output(/^history: (\S+)$/m);
   return { server, url };
 }
 
@@ -90,7 +91,7 @@ describe('a history for all users', () => {
     await cluster.killApplication(killed);
     await cluster.ended(killed);
     await noneLeft(cluster, killed);
-  }, 240_000);
+  });
 
   test('is readable for its owner and group only', async () => {
     const tree = await cluster.hdfsTree(SHARED);
@@ -114,8 +115,26 @@ describe('a history for all users', () => {
     expect((await listed(['--name', 'OO', '--limit', '1'])).lines.map(({ name }) => name)).toEqual(['good']);
     expect((await listed(['--user', 'bob'], cluster.administrator)).lines).toMatchObject([{ applicationId: others, user: 'bob' }]);
     const { stdout } = await cluster.run(['history'], { env: site });
-    expect(stdout.split('\n')[0]).toMatch(/^JOB +NAME +STATE +STARTED +TOOK$/);
+    expect(stdout.split('\n')[0]).toMatch(/^JOB +NAME +STATE +SUBMITTED +TOOK$/);
     expect(stdout.split('\n').every((line) => line.length < 80)).toBe(true);
+  });
+
+  test('shows the same duration of a job in all commands: from its submission, before its ApplicationMaster started', async () => {
+    const json = await cluster.run(['history', 'show', good, '--output', 'json'], { env: site });
+    const [{ status }] = jsonLines(json.stdout) as unknown as [{ status: JobStatus }];
+    const { startedTime } = (await cluster.application(good)) as unknown as { startedTime: number };
+    expect(status.submittedAt).toBeLessThanOrEqual(startedTime);
+    expect(startedTime).toBeLessThan(status.startedAt);
+    const took = jobDurationText(status, 0);
+    const table = await cluster.run(['history'], { env: site });
+    expect(table.stdout.split('\n').find((line) => line.startsWith(good))).toMatch(new RegExp(` ${took}$`));
+    for (const words of [
+      ['history', 'show', good],
+      ['describe', good],
+    ]) {
+      expect((await cluster.run(words, { env: site })).stdout).toContain(`, took ${took}\n`);
+    }
+    expect((await cluster.run(['status', good], { env: site })).stdout).toMatch(new RegExp(` ${took}$`, 'm'));
   });
 
   test('omits the histories of other users, and names these users', async () => {
@@ -202,7 +221,7 @@ describe('a history for all users', () => {
         const answer = await fetch(`${origin}/jobs/alice/${bad}/tony/api/log?task=worker:0&file=stderr`, { headers });
         return answer.status === 200 && ((await answer.json()) as { text: string });
       },
-      { describe: 'the logs are collected', timeoutMs: 60_000 },
+      { describe: 'the logs are collected' },
     );
     expect(log.text).toContain('the cause');
     server.signal('SIGINT');

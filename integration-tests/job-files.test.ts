@@ -50,7 +50,7 @@ async function outputOf(
   return { id, text: stderr };
 }
 
-test('on a cluster, YARN localises files and archives, and shares them as their visibility says', { timeout: 120_000 }, async () => {
+test('on a cluster, YARN localises files and archives, and shares them as their visibility says', async () => {
   const file = await makeJob();
   const shared = `/shared-${process.pid}`;
   await cluster.hdfsMakeFolder(shared, '755');
@@ -58,7 +58,7 @@ test('on a cluster, YARN localises files and archives, and shares them as their 
   await cluster.hdfsWrite(`${shared}/a b.bin`, Buffer.from('for all users'));
   await cluster.hdfsWrite(`${shared}/runtime.tar.gz`, readFileSync(path.join(path.dirname(file), 'runtime.tar.gz')));
   const set = ['--set', `runtime=hdfs://${shared}/runtime.tar.gz`, '--set', `roles.worker.files={shared: "hdfs://${shared}/a b.bin"}`];
-  const { id } = await outputOf(cluster.run(['submit', '--conf', file, ...set, '--output', 'json'], { timeoutMs: 90_000 }));
+  const { id } = await outputOf(cluster.run(['submit', '--conf', file, ...set, '--output', 'json']));
   const logs = await cluster.run(['logs', id, 'worker:0']);
   const evaluator = await cluster.run(['logs', id, 'evaluator:0']);
   const words = `a b c ${path.dirname(file)}`;

@@ -2,8 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { FRAMEWORK_NAMES } from '../conf/frameworks/names.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
+
+/** The programs that a framework runs in tasks. Only `tools/build.mjs` uses them, so they may import what a program may import. */
+const FRAMEWORK_PROGRAMS = /^conf\/frameworks\/[a-z]+\/programs\//;
 
 /** Source folders, each with the lower folders that it may import. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
@@ -12,11 +16,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   hadoop: ['protos', 'platform'],
   conf: ['hadoop', 'platform'],
   storage: ['hadoop', 'conf', 'platform'],
-  training: ['storage', 'hadoop', 'conf', 'platform'],
-  web: ['training', 'storage', 'hadoop', 'conf', 'platform'],
-  'task-executor': ['training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
-  'application-master': ['web', 'training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
-  client: ['web', 'training', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
+  'conf/frameworks/*/programs': ['contract', 'storage', 'hadoop', 'conf', 'platform'],
+  contract: ['storage', 'hadoop', 'conf', 'platform'],
+  // The TensorFlow.js library. Only its users import it.
+  training: ['contract', 'storage', 'hadoop', 'conf', 'platform'],
+  web: ['contract', 'storage', 'hadoop', 'conf', 'platform'],
+  'task-executor': ['contract', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
+  'application-master': ['web', 'contract', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
+  client: ['web', 'contract', 'storage', 'hadoop', 'conf', 'protos', 'platform'],
   // Users copy the examples, so the examples import the package by name, as user scripts do.
   examples: [],
 };
@@ -44,7 +51,7 @@ function importsOf(file: string): Import[] {
 const IN_TESTS = /\.(test|fixture)\.|\/testing\/|^integration-tests\/programs\//;
 
 function roomOf(file: string): string {
-  return file.split('/')[0] ?? '';
+  return FRAMEWORK_PROGRAMS.test(file) ? 'conf/frameworks/*/programs' : (file.split('/')[0] ?? '');
 }
 
 const sources = tracked.filter((file) => /\.(ts|mts|js|mjs)$/.test(file) && roomOf(file) in MAY_IMPORT);
@@ -99,8 +106,8 @@ function inCycles(edges: readonly (readonly [from: string, to: string])[]): stri
   return [...next.keys()].filter((node) => reaches(node, node));
 }
 
-test('docs/architecture.md describes exactly the folders with source files', () => {
-  const described = [...readFileSync(path.join(ROOT, 'docs/architecture.md'), 'utf8').matchAll(/^\| `([a-z0-9/-]+)\/` \|/gm)].map(
+test('docs/folders.md describes exactly the folders with source files', () => {
+  const described = [...readFileSync(path.join(ROOT, 'docs/folders.md'), 'utf8').matchAll(/^\| `([a-z0-9/-]+)\/` \|/gm)].map(
     ([, folder]) => folder,
   );
   const folders = new Set(
@@ -111,18 +118,22 @@ test('docs/architecture.md describes exactly the folders with source files', () 
   expect(here.toSorted()).toEqual(withFiles.toSorted());
 });
 
-test('no folder contains more than 20 source files', () => {
-  const folders = new Map<string, number>();
-  for (const file of tracked.filter((file) => /\.(ts|mts|js|mjs|py)$/.test(file) && !IN_TESTS.test(file))) {
-    const folder = path.posix.dirname(file);
-    folders.set(folder, (folders.get(folder) ?? 0) + 1);
-  }
-  expect([...folders].filter(([, files]) => files > 20)).toEqual([]);
+test('besides examples, only the type of the function that `run` calls comes from the package by its name', () => {
+  const named = imports.filter(({ file, specifier }) => /^tony-ts(\/|$)/.test(specifier) && roomOf(file) !== 'examples');
+  expect(named).toEqual([{ file: 'client/submit/run.ts', specifier: 'tony-ts/training' }]);
 });
 
-test('only examples import the package by its name', () => {
-  const named = imports.filter(({ file, specifier }) => /^tony-ts(\/|$)/.test(specifier) && roomOf(file) !== 'examples');
-  expect(named).toEqual([]);
+test("only a framework's folder knows its name", () => {
+  // TonY has frameworks of its own, whose names `tony-import` translates. `training` and the runtime use TensorFlow's packages.
+  const mayName = /^conf\/frameworks(\/|\.ts$)|^client\/tony-import\/|^client\/runtime\/(pins|build-runtime)\.ts$|^training\//;
+  // `none` is also a value of other settings.
+  const literal = new RegExp(`'(${FRAMEWORK_NAMES.filter((name) => name !== 'none').join('|')})'|\\bframework\\b[^;{}]{0,20}'none'`, 'g');
+  const named = sources
+    .filter((file) => !IN_TESTS.test(file) && roomOf(file) !== 'examples' && !mayName.test(file))
+    .flatMap((file) => [...readFileSync(path.join(ROOT, file), 'utf8').matchAll(literal)].map(([text]) => `${file}: ${text}`));
+  // A notebook runs any framework's code beside JupyterLab, but not the training library.
+  expect(named).toEqual(["client/notebook/notebook-job.ts: framework', 'none'"]);
+  expect(FRAMEWORK_NAMES.length).toBeGreaterThan(5);
 });
 
 test('the checks find the source files and their imports', () => {

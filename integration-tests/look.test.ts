@@ -182,7 +182,7 @@ describe.each([
     const refused = at.terminal(['kill', id], 80);
     await refused.sees(/Kill this job\? \[y\/N\] $/);
     expect(refused.text()).toMatch(
-      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}the job has run for `),
+      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}the job has taken `),
     );
     refused.type('\r');
     expect(await refused.exitCode).toBe(1);
@@ -237,7 +237,7 @@ async function listShows(id: string): Promise<void> {
   ]);
   const folder = await temporaryFolder();
   const large =
-    'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 40, resources: {memory: 1g}}}\n';
+    'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 15, resources: {memory: 1g}}}\n';
   await writeFile(path.join(folder, 'job.yaml'), large);
   const waiting = ID.exec((await cluster.run(['submit', '--detach', '--conf', path.join(folder, 'job.yaml')])).stdout)?.[0] ?? '';
   onTestFinished(async () => void (await cluster.run(['kill', waiting])));
@@ -256,7 +256,6 @@ async function historyShows(id: string): Promise<void> {
   const events = `/user/alice/.tony-ts/history/${id}/events-1.jsonl`;
   await until(async () => (await cluster.hdfsRead(events)).includes('job-finished'), {
     describe: () => cluster.application(id),
-    timeoutMs: 120_000,
   });
   const old = 'application_1000000000000_0001';
   const [from, to] = [id, old].map((each) => `/user/alice/.tony-ts/history/${each}`);

@@ -15,11 +15,11 @@ const PACKAGE = fileURLToPath(new URL('../python', import.meta.url));
 
 const cluster = useCluster();
 
-test('tony-ts notebook runs cells in a container, and keeps its token out of logs', { timeout: 400_000 }, async () => {
+test('tony-ts notebook runs cells in a container, and keeps its token out of logs', async () => {
   const python = await jupyter();
   const file = await jobFile(python);
-  const notebook = startCommand(['notebook', '--conf', file, '--port', '0'], { env: cluster.clientEnvironment(), timeoutMs: 200_000 });
-  const [url] = await notebook.output(/http:\S+/, 120_000);
+  const notebook = startCommand(['notebook', '--conf', file, '--port', '0'], { env: cluster.clientEnvironment() });
+  const [url] = await notebook.output(/http:\S+/);
   const [id] = await notebook.output(/application_\d+_\d+/);
   const code = 'import os; print(6 * 7, os.environ["TONY_ROLE"], os.path.exists("train.py"))';
   expect((await execute(python, [RUN_CELL, url, code])).stdout).toBe('42 notebook True\nok\n');
@@ -47,17 +47,17 @@ test('tony-ts notebook runs cells in a container, and keeps its token out of log
   expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
 });
 
-test('Ctrl-C ends a notebook that the command has started', { timeout: 300_000 }, async () => {
+test('Ctrl-C ends a notebook that the command has started', async () => {
   const file = await jobFile(await jupyter());
-  const notebook = startCommand(['notebook', '--conf', file, '--port', '0'], { env: cluster.clientEnvironment(), timeoutMs: 200_000 });
-  await notebook.output(/http:\S+/, 120_000);
+  const notebook = startCommand(['notebook', '--conf', file, '--port', '0'], { env: cluster.clientEnvironment() });
+  await notebook.output(/http:\S+/);
   const [id] = await notebook.output(/application_\d+_\d+/);
   notebook.signal('SIGINT');
   expect(await notebook.result).toMatchObject({ exitCode: 130, stderr: expect.stringContaining('because you interrupted') });
   expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
 });
 
-test('a detached notebook on this machine outlives the command', { timeout: 300_000 }, async () => {
+test('a detached notebook on this machine outlives the command', async () => {
   const python = await jupyter();
   const env = { HOME: await temporaryFolder() };
   const detached = await startCommand(['notebook', '--local', '--detach', '--conf', await jobFile(python)], { env }).result;
@@ -66,8 +66,8 @@ test('a detached notebook on this machine outlives the command', { timeout: 300_
   onTestFinished(async () => void (await runCommand(['kill', id, '--yes'], { env })));
   expect(detached).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^local_\d+_\d+\n$/) });
   expect(detached.stderr).toContain(`run: tony-ts notebook ${id}`);
-  const notebook = startCommand(['notebook', id, '--port', '0'], { env, timeoutMs: 200_000 });
-  const [url] = await notebook.output(/http:\S+/, 120_000);
+  const notebook = startCommand(['notebook', id, '--port', '0'], { env });
+  const [url] = await notebook.output(/http:\S+/);
   expect((await execute(python, [RUN_CELL, url, 'print(6 * 7)'])).stdout).toBe('42\nok\n');
   const killed = await startCommand(['kill', id, '--yes'], { env }).result;
   expect(killed.exitCode).toBe(0);

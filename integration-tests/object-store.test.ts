@@ -2,23 +2,22 @@ import { execFile } from 'node:child_process';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
+import { parseManifest } from '../contract/checkpoint/checkpoint-format.ts';
+import { programEnvironment } from '../contract/process/program-environment.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { readIfStored } from '../storage/read-if-stored.ts';
 import { s3Finder } from '../storage/s3/find-s3-connection.ts';
 import type { Storage } from '../storage/storage.ts';
-import { parseManifest } from '../training/checkpoint/checkpoint-format.ts';
-import { programEnvironment } from '../training/process/program-environment.ts';
 import { ROOT } from './command.ts';
 import { expectSeen, FSSPEC_PROGRAM, fsspecRole } from './fsspec-files.ts';
 import { jsonLines, temporaryFolder, USER, useCluster } from './harness.ts';
 import { useObjectStore } from './s3/object-store.ts';
+import { PROGRAM_HANGS_MS } from './until.ts';
 
 /** A job on YARN that reads data from an object store, and writes checkpoints and an export to it. A Python program uses files there. */
-
-vi.setConfig({ testTimeout: 300_000 });
 
 const cluster = useCluster();
 const store = useObjectStore();
@@ -105,7 +104,7 @@ checkpoint: {dir: '${root}/job/checkpoints', every: 20}
   const refused = await cluster.run(words, { env: { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent', AWS_CONFIG_FILE: '/nonexistent' } });
   expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('No access key for s3:// URIs') });
 
-  const { stdout, stderr, exitCode } = await cluster.run(words, { timeoutMs: 250_000, env: store().environment });
+  const { stdout, stderr, exitCode } = await cluster.run(words, { env: store().environment });
   expect(exitCode, `${stdout}${stderr}`).toBe(0);
   const { applicationId } = jsonLines(stdout).at(-1) as { applicationId: string };
   await expectSeen(storage, `${root}/files`);
@@ -119,7 +118,10 @@ checkpoint: {dir: '${root}/job/checkpoints', every: 20}
   const { tree } = await ensureRuntime(() => {});
   const { PATH, HOME } = process.env;
   const env = { PATH, HOME, ...store().environment, ...programEnvironment(path.join(ROOT, 'dist', 'container'), tree, { PATH, HOME }) };
-  await promisify(execFile)(path.join(tree, 'bin', 'node'), [PROGRAM, `${root}/lines`, `${root}/alone`], { env, timeout: 170_000 });
+  await promisify(execFile)(path.join(tree, 'bin', 'node'), [PROGRAM, `${root}/lines`, `${root}/alone`], {
+    env,
+    timeout: PROGRAM_HANGS_MS,
+  });
   const alone = await reportIn(`${root}/alone`);
   expect(alone.steps).toHaveLength(60);
   expect(inJob.weights).toEqual(alone.weights);

@@ -3,23 +3,21 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import type { JobStatus } from '../conf/status/status.ts';
+import { parseIdx } from '../contract/encoding/idx.ts';
+import { programEnvironment } from '../contract/process/program-environment.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { encodeExample } from '../training/data/formats/example.ts';
 import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
 import { jsonl } from '../training/data/sources/sources.ts';
-import { parseIdx } from '../training/encoding/idx.ts';
-import { programEnvironment } from '../training/process/program-environment.ts';
 import { signal } from './cluster/processes.mjs';
 import { ROOT, startCommand } from './command.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { MNIST } from './small-mnist.ts';
-
-vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 
@@ -113,19 +111,19 @@ test('two local workers predict all records, and a second job repeats no work', 
   const submit = [...words, '--set', `env.OUTPUT=${output}`, '--local', '--output', 'json'];
   const env = { TONY_LOCAL_DIR: path.join(root, 'jobs'), HADOOP_CONF_DIR: undefined };
   const parts = () => readdir(output).then(partsIn);
-  const { stderr, exitCode } = await startCommand(['submit', ...submit], { env, timeoutMs: 300_000 }).result;
+  const { stderr, exitCode } = await startCommand(['submit', ...submit], { env }).result;
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
   const storage = createStorage({ hadoop: null, user: USER });
   await expectPredictions(storage, `file://${output}`);
   const times = await Promise.all((await parts()).map(async (name) => (await stat(path.join(output, name))).mtimeMs));
-  const again = await startCommand(['submit', ...submit], { env, timeoutMs: 300_000 }).result;
+  const again = await startCommand(['submit', ...submit], { env }).result;
   expect(again.exitCode).toBe(0);
   expect(await Promise.all((await parts()).map(async (name) => (await stat(path.join(output, name))).mtimeMs))).toEqual(times);
   await writeFile(
     path.join(source, 'predict.ts'),
     (await readFile(path.join(source, 'predict.ts'), 'utf8')).replace('batchSize: 256', "batchSize: 256, version: 'b'"),
   );
-  const other = await startCommand(['submit', ...submit, '--set', 'roles.worker.restart.policy=never'], { env, timeoutMs: 300_000 }).result;
+  const other = await startCommand(['submit', ...submit, '--set', 'roles.worker.restart.policy=never'], { env }).result;
   expect(other.exitCode).toBe(1);
   expect(other.stdout).toContain('contains results of another model or function');
 });
@@ -178,20 +176,18 @@ const examples = tfrecords('${folder}/in')
   const first = await until(async () => (await parts()).length >= 3 && (await programOf(1, pids)), {
     describe,
     everyMs: 50,
-    timeoutMs: 200_000,
   });
   process.kill(first, 'SIGKILL');
   const second = await until(async () => (await parts()).length >= 7 && (await programOf(2, pids)), {
     describe,
     everyMs: 50,
-    timeoutMs: 100_000,
   });
   const processes = await cluster.containers(id);
   const container = processes.find(({ pid }) => pid === second)?.containerId;
   for (const { pid } of processes.filter(({ containerId }) => containerId === container)) {
     signal(pid, 'SIGKILL');
   }
-  const application = await cluster.ended(id, 200_000);
+  const application = await cluster.ended(id);
   expect(application).toMatchObject({ finalStatus: 'SUCCEEDED' });
   await noneLeft(cluster, id);
   const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;

@@ -1,13 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFailed, test, vi } from 'vitest';
+import { expect, onTestFailed, test } from 'vitest';
 import type { HistoryEntry, JobStatus } from '../conf/status/status.ts';
 import { usePreemption } from './capacity-preemption.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
 /** The Capacity Scheduler preempts containers of a queue that exceeds its share. It announces the preemption some seconds in advance. */
 
-vi.setConfig({ testTimeout: 300_000 });
 const cluster = useCluster();
 
 usePreemption(cluster);
@@ -42,7 +41,6 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
       .map((line) => line.split(' ').map(Number) as [generation: number, step: number, workers: number]);
   await until(() => trained().some(([, step, workers]) => workers === 2 && step > 20), {
     describe: () => cluster.application(training.id),
-    timeoutMs: 150_000,
   });
   const before = (trained().at(-1) as [number, number, number])[1];
 
@@ -59,11 +57,10 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
   // YARN must preempt a container of the training before both containers of this job can run.
   await until(async () => (await cluster.application(fuller.id)).runningContainers === 2, {
     describe: () => cluster.application(fuller.id),
-    timeoutMs: 120_000,
   });
   writeFileSync(path.join(fuller.folder, 'go'), '');
   expect(await cluster.ended(fuller.id)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
-  await until(() => last(2).length > 10, { describe: () => cluster.application(training.id), timeoutMs: 120_000 });
+  await until(() => last(2).length > 10, { describe: () => cluster.application(training.id) });
   const [first] = last(2) as [[number, number, number]];
   expect(first[2]).toBe(2);
   expect(first[1]).toBeGreaterThan(before);

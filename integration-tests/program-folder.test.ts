@@ -80,11 +80,11 @@ function expectPristine(job: Job, run: string, generation = 1): void {
   expect(job.records(run, 'after')).toMatchObject(all((index) => `pristine \ntask ${index}\n`, generation));
 }
 
-test('on a cluster, each program starts in a folder without changes by other programs', { timeout: 300_000 }, async () => {
+test('on a cluster, each program starts in a folder without changes by other programs', async () => {
   const job = await makeJob();
   for (const run of ['first', 'second', 'restarted']) {
     const words = ['submit', '--conf', job.file, '--set', `env.RUN=${run}`, '--set', 'heartbeat.interval=200ms'];
-    const { exitCode, stderr } = await cluster.run(words, { timeoutMs: 150_000 });
+    const { exitCode, stderr } = await cluster.run(words);
     expect({ run, exitCode, stderr }).toEqual({ run, exitCode: 0, stderr: expect.any(String) });
     expectPristine(job, run);
   }

@@ -20,7 +20,7 @@ setInterval(() => {
 }, 50);
 `;
 
-test('YARN shows the share of steps of a running job, which never decreases', { timeout: 90_000 }, async () => {
+test('YARN shows the share of steps of a running job, which never decreases', async () => {
   const folder = await temporaryFolder();
   writeFileSync(path.join(folder, 'report.cjs'), PROGRAM.replaceAll('FOLDER', folder));
   writeFileSync(path.join(folder, 'step'), '');
@@ -33,7 +33,7 @@ test('YARN shows the share of steps of a running job, which never decreases', { 
   const id = jsonLines(stdout).find((line) => typeof line.applicationId === 'string')?.applicationId as string;
   const progress = async () => (await cluster.application(id)).progress;
   writeFileSync(path.join(folder, 'step'), '10');
-  await until(async () => (await progress()) === 25, { timeoutMs: 60_000, describe: () => cluster.application(id) });
+  await until(async () => (await progress()) === 25, { describe: () => cluster.application(id) });
   expect((await cluster.run(['status', id])).stdout).toContain('step 10 (25 %)');
   writeFileSync(path.join(folder, 'step'), '5');
   await until(async () => (await cluster.run(['list'])).stdout.includes('5 (25 %)'), { describe: () => cluster.application(id) });

@@ -4,7 +4,7 @@ import type { Writable } from 'node:stream';
 import xterm from '@xterm/headless';
 import { onTestFinished } from 'vitest';
 import { COMMAND, type CommandOptions, environment, ROOT } from './command.ts';
-import { until } from './until.ts';
+import { PROGRAM_HANGS_MS, until } from './until.ts';
 
 const PROGRAM = path.join(import.meta.dirname, 'pseudo-terminal.py');
 const ROWS = 40;
@@ -26,7 +26,7 @@ export class PseudoTerminal {
   /** Lines that the terminal wrapped because they were wider than the screen. */
   readonly #broken = new Set<string>();
 
-  constructor(words: readonly string[], { columns, rows = ROWS, env = {}, cwd = ROOT, timeoutMs = 170_000 }: TerminalOptions) {
+  constructor(words: readonly string[], { columns, rows = ROWS, env = {}, cwd = ROOT, timeoutMs = PROGRAM_HANGS_MS }: TerminalOptions) {
     this.#words = words;
     this.#terminal = new xterm.Terminal({ cols: columns, rows, scrollback: 10_000, allowProposedApi: true });
     this.#child = spawn('python3', [PROGRAM, String(columns), String(rows), ...words], {
@@ -77,9 +77,8 @@ export class PseudoTerminal {
     return this.#raw.lastIndexOf('\x1b[?25h') >= this.#raw.lastIndexOf('\x1b[?25l');
   }
 
-  async sees(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
+  async sees(pattern: RegExp): Promise<RegExpExecArray> {
     return until(() => pattern.exec(this.text()), {
-      timeoutMs,
       everyMs: 20,
       describe: () => `${pattern} in the terminal of ${this.#words.join(' ')}:\n${this.text()}`,
     });

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { JobStatus } from '../conf/status/status.ts';
 import { ROOT } from './command.ts';
 import { jsonLines, temporaryFolder, USER, useCluster } from './harness.ts';
@@ -10,8 +10,6 @@ import { jsonLines, temporaryFolder, USER, useCluster } from './harness.ts';
 /** Ships Python packages to nodes that have only python3: those of a requirements file, and a packed environment. */
 
 const cluster = useCluster();
-vi.setConfig({ testTimeout: 150_000 });
-
 const MAIN = `
 import json, os, sys
 import charset_normalizer.md, idna, tony
@@ -47,7 +45,6 @@ async function submitted(
 ): Promise<{ id: string; printed: Printed[]; stdout: string; output: string }> {
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--output', 'json', '--set', set], {
     env,
-    timeoutMs: 300_000,
   });
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   const id = jsonLines(stdout).find((line) => typeof line.applicationId === 'string')?.applicationId as string;
@@ -114,7 +111,7 @@ interface SweepResults {
   readonly trials: readonly { readonly index: number; readonly configuration: object; readonly metrics: { readonly accuracy: number } }[];
 }
 
-test('the sweep of examples/scikit-learn has the results of a loop without tony', { timeout: 400_000 }, async () => {
+test('the sweep of examples/scikit-learn has the results of a loop without tony', async () => {
   const example = path.join(ROOT, 'examples', 'scikit-learn');
   const { id } = await submitted(path.join(example, 'job.yaml'), {}, 'runtime=system');
   const history = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
@@ -143,7 +140,6 @@ test('on a node without the Python version of the packages, the task fails with 
   writeFileSync(path.join(path.dirname(file), 'requirements.txt'), 'six==1.17.0\n');
   const { stdout, exitCode } = await cluster.run(['submit', '--conf', file, '--set', 'roles.worker.restart.policy=never'], {
     env: { TONY_STAGING: staging },
-    timeoutMs: 120_000,
   });
   expect({ exitCode, stdout }).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`needs Python ${other} on the PATH`) });
 });

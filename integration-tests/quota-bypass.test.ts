@@ -28,7 +28,7 @@ import {
  * succeeded.
  */
 
-vi.setConfig({ testTimeout: 400_000, maxConcurrency: 8 });
+vi.setConfig({ maxConcurrency: 8 });
 
 const cluster = useCluster();
 let folder: string;
@@ -137,7 +137,7 @@ describe('a job submitted by hand', () => {
         const { app } = (await (await fetch(`${address}?user.name=${USER}`)).json()) as { app: { runningContainers: number } };
         return app.runningContainers === 3;
       },
-      { describe: 'both tasks have containers', timeoutMs: 90_000 },
+      { describe: 'both tasks have containers' },
     );
     const moved = await fetch(`${address}/queue?user.name=${USER}`, {
       method: 'PUT',
@@ -186,7 +186,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
     if (bobs === undefined) {
       throw new Error(stderr);
     }
-    await until(async () => (await status(bobs, BOB))?.state === 'RUNNING', { describe: 'the job of bob runs', timeoutMs: 90_000 });
+    await until(async () => (await status(bobs, BOB))?.state === 'RUNNING', { describe: 'the job of bob runs' });
     // YARN shows the start time to bob only.
     const seen = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${bobs}?user.name=${USER}`);
     expect(await seen.json()).toMatchObject({ app: { startedTime: 0 } });
@@ -197,7 +197,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
         const first = await status(early, USER);
         return first?.state === 'STARTING' || first === null ? undefined : first;
       },
-      { describe: 'the later job reports its state', timeoutMs: 90_000 },
+      { describe: 'the later job reports its state' },
     );
     expect(waiting).toMatchObject({
       state: 'WAITING',
@@ -222,8 +222,8 @@ describe('a later job waits for an earlier job that its user may not view', () =
     });
     // When the two jobs check their limits, neither has a container. The ResourceManager's submission times then decide their order.
     await handmade.submit({ id: early, job: twoGpus });
-    await until(async () => (await status(holds, USER))?.state === 'RUNNING', { describe: 'the first job runs', timeoutMs: 90_000 });
-    await until(async () => (await status(early, USER))?.state === 'WAITING', { describe: 'the second job waits', timeoutMs: 90_000 });
+    await until(async () => (await status(holds, USER))?.state === 'RUNNING', { describe: 'the first job runs' });
+    await until(async () => (await status(early, USER))?.state === 'WAITING', { describe: 'the second job waits' });
     await writeFile(flag, '');
     expect(await cluster.ended(early)).toMatchObject({ finalStatus: 'SUCCEEDED' });
     expect(await cluster.ended(holds)).toMatchObject({ finalStatus: 'SUCCEEDED' });

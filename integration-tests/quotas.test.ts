@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { JobStatus } from '../conf/status/status.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { ResourceManager } from '../hadoop/yarn/resource-manager.ts';
@@ -10,8 +10,6 @@ import type { Storage } from '../storage/storage.ts';
 import { jsonLines, until, useCluster } from './harness.ts';
 
 /** Quotas on a real cluster: the ApplicationMaster applies the site file from HDFS, regardless of the client's configuration. */
-
-vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const SITE = '/apps/tony-ts';
@@ -97,7 +95,7 @@ function reaches(id: string, user: string, state: string): Promise<JobStatus> {
       const { status: seen } = await status(id, user);
       return seen?.state === state ? seen : undefined;
     },
-    { describe: `${id} ${state}`, timeoutMs: 90_000 },
+    { describe: `${id} ${state}` },
   );
 }
 

@@ -6,7 +6,7 @@ import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { decodeCredentials, findToken, MASTER_TOKEN_KIND, type Token } from '../hadoop/rpc/credentials.ts';
 import type { Endpoint } from '../hadoop/rpc/ipc.ts';
 import type { AllocatedContainer, CompletedContainer } from '../hadoop/rpc/records.ts';
-import type { AllocateResult } from '../hadoop/yarn/allocate-messages.ts';
+import type { AllocateResult } from '../hadoop/yarn/application-master-protocol.ts';
 import { ApplicationMasterClient } from '../hadoop/yarn/application-master-protocol.ts';
 import type { Ask } from '../hadoop/yarn/ask-ledger.ts';
 import { containerEnd } from '../hadoop/yarn/container-exit.ts';
@@ -58,7 +58,7 @@ async function waitingMaster(folder: string): Promise<{ applicationId: string; t
     secrets: new Map(),
     acls: null,
   });
-  const credentials = decodeCredentials(await until(() => readFile(file), { describe: 'a token file', timeoutMs: 60_000 }));
+  const credentials = decodeCredentials(await until(() => readFile(file), { describe: 'a token file' }));
   const token = findToken(credentials, MASTER_TOKEN_KIND);
   if (token === undefined) {
     throw new Error('the container has no token for the ResourceManager');
@@ -112,7 +112,6 @@ class Master {
         return condition(this);
       },
       {
-        timeoutMs: 60_000,
         everyMs: 150,
         describe: () => JSON.stringify({ allocated: this.allocated.map(({ id }) => id), completed: [...this.completed] }),
       },

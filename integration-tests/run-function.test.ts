@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { attachJob, run, start, TonyError } from '../client/index.ts';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import type { JobStatus } from '../conf/status/status.ts';
@@ -10,8 +10,6 @@ import { ROOT } from './command.ts';
 import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
 /** `run` calls functions on workers, on this machine and on a cluster. `start` returns a handle that controls the job. */
-
-vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 
@@ -128,7 +126,7 @@ test('on a cluster, an exception in a worker and a kill of the job both reject t
   });
   await expect(failing).rejects.toThrow(/^application_\d+_\d+ has failed in worker:1: TypeError: not on the cluster\n/);
   const job = await start({ ...options, slots: 1 }, () => new Promise<void>((done) => setTimeout(done, 300_000)));
-  await until(async () => (await job.status()).status?.tasks[0]?.state === 'running', { describe: () => job.status(), timeoutMs: 120_000 });
+  await until(async () => (await job.status()).status?.tasks[0]?.state === 'running', { describe: () => job.status() });
   expect(await job.kill()).toMatchObject({ killed: true });
   await expect(job.result()).rejects.toThrow(/was killed/);
   job.close();

@@ -39,8 +39,8 @@ beforeAll(async () => {
   const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
   id = /application_\d+_\d+/.exec(submitted.stdout + submitted.stderr)?.[0] ?? '';
   const listens = () => cluster.run(['exec', id, 'worker:0', '--', 'test', '-s', 'port']);
-  await until(async () => (await listens()).exitCode === 0, { timeoutMs: 60_000, describe: 'the program listens' });
-}, 120_000);
+  await until(async () => (await listens()).exitCode === 0, { describe: 'the program listens' });
+});
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

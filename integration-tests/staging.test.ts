@@ -105,7 +105,7 @@ test('a killed job leaves no files of its own, even if its ApplicationMaster det
   const { id } = await submit(await jobFolder());
   const running = async (word: string): Promise<number | undefined> =>
     (await cluster.containers(id)).find(({ command }) => command.includes(word))?.pid;
-  const program = await until(() => running('bash wait.sh'), { describe: () => cluster.containers(id), timeoutMs: 60_000 });
+  const program = await until(() => running('bash wait.sh'), { describe: () => cluster.containers(id) });
   const stopped: number[] = [];
   const stop = async (...names: readonly DaemonName[]): Promise<void> => {
     for (const name of names) {
@@ -151,9 +151,7 @@ test('submit reports unchanged uploads, and replaces a damaged file', async () =
   await end(id);
 });
 
-test('prune removes cache entries that no job uses, and keeps the entries that the next containers of a running job need', {
-  timeout: 240_000,
-}, async () => {
+test('prune removes cache entries that no job uses, and keeps the entries that the next containers of a running job need', async () => {
   const folder = await jobFolder();
   // This cache is separate, so jobs of other tests neither add nor remove files.
   const root = `/user/alice/prune-${path.basename(folder)}`;
@@ -173,7 +171,7 @@ test('prune removes cache entries that no job uses, and keeps the entries that t
   const started = async (id: string, times: number): Promise<void> => {
     const events = async () => (await cluster.hdfsRead(`${root}/history/${id}/events-1.jsonl`).catch(() => '')).toString();
     const starts = async () => (await events()).split('"program-started"').length - 1;
-    await until(async () => (await starts()) === times, { describe: events, timeoutMs: 90_000 });
+    await until(async () => (await starts()) === times, { describe: events });
   };
 
   await source(1);

@@ -1,12 +1,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { JobPlan } from '../client/plan/job-plan.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
 /** The plan that `submit` prints before it starts a job. The cluster has two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
-
-vi.setConfig({ testTimeout: 400_000 });
 
 const cluster = useCluster();
 const HOME = '/user/alice';
@@ -90,17 +88,18 @@ describe('a dry run', () => {
   });
 
   test('shows the plan of a local job without a cluster', async () => {
-    const { words } = await request({ workers: 2 });
+    const { file } = await request({ workers: 2 });
+    const words = ['submit', '--conf', file, '--local', '--dry-run'];
     const root = await temporaryFolder();
     const env = { HADOOP_CONF_DIR: '', TONY_LOCAL_DIR: path.join(root, 'local') };
-    const { stdout, exitCode } = await cluster.run([...words, '--local', '--dry-run'], { env });
+    const { stdout, exitCode } = await cluster.run(words, { env });
     expect({ stdout, exitCode }).toEqual({
       stdout: expect.stringMatching(
         /^would start on this machine:\n +1 ApplicationMaster\n +2 worker +sleep 300\ncopy: .* \(source \d+ B, tony .* MB\)\n$/,
       ),
       exitCode: 0,
     });
-    expect(await values([...words, '--local', '--dry-run'])).toMatchObject([{ type: 'plan', where: 'local', verdict: { type: 'fits' } }]);
+    expect(await values(words)).toMatchObject([{ type: 'plan', where: 'local', verdict: { type: 'fits' } }]);
   });
 });
 
@@ -132,7 +131,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
   const first = await start((await request({ workers: 6, gpus: 1 })).words);
   try {
     expect(first.plan.verdict).toEqual({ type: 'fits' });
-    await until(async () => (await cluster.application(first.id)).runningContainers === 7, { describe: 'six workers', timeoutMs: 60_000 });
+    await until(async () => (await cluster.application(first.id)).runningContainers === 7, { describe: 'six workers' });
     const { words } = await request({ workers: 3, gpus: 1 });
     const plan = planIn(await values([...words, '--dry-run']));
     expect(plan.verdict).toEqual({ type: 'waits', reasons: ['queue root.gpu has 2 gpus left of 8 gpus, but the job requests 3 gpus'] });
@@ -163,7 +162,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
           const reason = String(JSON.parse(stdout).waiting);
           return short.test(reason) && reason;
         },
-        { describe: async () => (await cluster.application(third.id)).diagnostics, timeoutMs: 30_000 },
+        { describe: async () => (await cluster.application(third.id)).diagnostics },
       );
       expect(waiting).toMatch(/^Application is Activated, waiting for resources to be assigned for AM: /);
       const { stdout } = await cluster.run(['list', '--output', 'json']);

@@ -5,11 +5,11 @@ import path from 'node:path';
 import { inflateSync } from 'node:zlib';
 import * as tf from '@tensorflow/tfjs';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { SummaryWriter } from '../contract/summary/summary.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { fileUri, joinUri } from '../storage/uri.ts';
-import { SummaryWriter } from '../training/summary/summary.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { TensorBoardServer } from './tensorboard-server.ts';
 import { tensorboardPython } from './tensorboard-venv.ts';
@@ -20,7 +20,7 @@ let storage: Storage;
 let folders = 0;
 
 // The first run downloads TensorBoard.
-beforeAll(() => tensorboardPython(), 600_000);
+beforeAll(() => tensorboardPython());
 beforeAll(async () => {
   storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
 });
@@ -73,16 +73,9 @@ function open(place: Place, run: string, now: () => number = Date.now): SummaryW
 }
 
 /** Waits until TensorBoard has loaded a run up to a step. Later records may still be missing. */
-async function readUpTo(
-  server: TensorBoardServer,
-  run: string,
-  tag: string,
-  step: number,
-  { everyMs = 100, timeoutMs = 100_000 } = {},
-): Promise<void> {
+async function readUpTo(server: TensorBoardServer, run: string, tag: string, step: number, { everyMs = 100 } = {}): Promise<void> {
   await until(async () => (await server.tags('scalars'))[run]?.includes(tag) && (await server.scalars(run, tag)).at(-1)?.[0] === step, {
     everyMs,
-    timeoutMs,
     describe: () => server.tags('scalars'),
   });
 }
@@ -113,7 +106,7 @@ async function readToTheEnd(server: TensorBoardServer): Promise<readonly Session
     const found = await groups();
     return found.some(({ sessions }) => sessions.some(ended)) && found;
   };
-  return until(look, { timeoutMs: 100_000, describe: groups });
+  return until(look, { describe: groups });
 }
 
 interface Program {
@@ -336,7 +329,7 @@ describe.each([
   });
 });
 
-test('a run of 30,000 steps writes few files and keeps every point', { timeout: 400_000 }, async () => {
+test('a run of 30,000 steps writes few files and keeps every point', async () => {
   const written = await inHdfs();
   const writer = open(written, 'train');
   const steps = 30_000;
@@ -355,7 +348,7 @@ test('a run of 30,000 steps writes few files and keeps every point', { timeout: 
   expect(files.length).toBeLessThan(5);
   const server = await TensorBoardServer.start(await written.fetch(), '--samples_per_plugin', `scalars=${2 * steps}`);
   // TensorBoard may need several seconds for a response.
-  await readUpTo(server, 'train', 'train/accuracy', steps, { everyMs: 5000, timeoutMs: 300_000 });
+  await readUpTo(server, 'train', 'train/accuracy', steps, { everyMs: 5000 });
   const points = await server.scalars('train', 'train/accuracy');
   expect(points).toHaveLength(steps);
   expect(points.every(([step, value], index) => step === index + 1 && Math.abs(Number(value) - step / steps) < 1e-6)).toBe(true);

@@ -36,7 +36,6 @@ export class TensorBoardServer {
     });
     try {
       server.#base = await until(() => /at (http:\/\/127\.0\.0\.1:\d+\/)/.exec(output)?.[1], {
-        timeoutMs: 60_000,
         describe: () => output,
       });
     } catch (error) {

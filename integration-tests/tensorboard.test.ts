@@ -3,10 +3,10 @@ import path from 'node:path';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status/status.ts';
+import { encodeFileVersion, encodeScalars } from '../contract/summary/event-file.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { joinUri } from '../storage/uri.ts';
-import { encodeFileVersion, encodeScalars } from '../training/summary/event-file.ts';
 import { processesWithArgument } from './cluster/processes.mjs';
 import { runCommand, startCommand } from './command.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
@@ -15,10 +15,7 @@ import { temporaryFolder, USER, until, useCluster } from './harness.ts';
 
 beforeAll(async () => {
   await ensureTensorBoard((line) => console.log(line));
-}, 600_000);
-
-/** Time limit in ms for TensorBoard to start or restart on a busy machine. */
-const STARTS_MS = 120_000;
+});
 
 interface Yaml {
   readonly file: string;
@@ -58,7 +55,7 @@ async function served(status: () => Promise<JobStatus>): Promise<JobStatus> {
     const now = await status();
     return now.tensorboard.state === 'ready' && now;
   };
-  return until(look, { describe: status, timeoutMs: STARTS_MS, everyMs: 500 });
+  return until(look, { describe: status, everyMs: 500 });
 }
 
 function containerOf(status: JobStatus): string | null {
@@ -88,20 +85,19 @@ describe('TensorBoard on this machine', () => {
 
   const containersOf = (root: string) => path.join(root, 'jobs');
 
-  test('serves the curves, restarts after a kill of its process or executor, and ends with the job', { timeout: 400_000 }, async () => {
+  test('serves the curves, restarts after a kill of its process or executor, and ends with the job', async () => {
     const { root, command, get, status, go } = await start();
     const { summaryDir } = await served(status);
     const folder = path.join(new URL(summaryDir).pathname, 'train');
     await mkdir(folder, { recursive: true });
     await writeFile(path.join(folder, 'events.out.tfevents.1'), events('loss', [1, 2, 3]));
-    const shown = () => until(async () => (await runs(get)).includes('train'), { describe: () => runs(get), timeoutMs: STARTS_MS });
+    const shown = () => until(async () => (await runs(get)).includes('train'), { describe: () => runs(get) });
     await shown();
 
     const [python] = pythons(containersOf(root));
     process.kill(python as number, 'SIGKILL');
     await until(() => pythons(containersOf(root)).some((pid) => pid !== python), {
       describe: status,
-      timeoutMs: STARTS_MS,
     });
     const before = containerOf(await served(status));
     await shown();
@@ -109,7 +105,7 @@ describe('TensorBoard on this machine', () => {
     const executors = () => processesWithArgument('tony/task-executor.mjs').map(({ pid }) => pid);
     const executor = await until(async () => executorOf(executors(), before), { describe: 'the executor' });
     process.kill(executor, 'SIGKILL');
-    await until(async () => containerOf(await status()) !== before, { describe: status, timeoutMs: STARTS_MS });
+    await until(async () => containerOf(await status()) !== before, { describe: status });
     await served(status);
     await shown();
     expect(await status()).toMatchObject({ state: 'RUNNING', failure: null, generations: 1 });
@@ -124,13 +120,13 @@ describe('TensorBoard on this machine', () => {
     await symlink(process.execPath, path.join(tools, 'node'));
     await symlink('/bin/sleep', path.join(tools, 'sleep'));
     const { command, status, go } = await start(`env: {PATH: ${tools}}`);
-    await until(async () => (await status()).tensorboard.state === 'unavailable', { describe: status, timeoutMs: STARTS_MS });
+    await until(async () => (await status()).tensorboard.state === 'unavailable', { describe: status });
     expect((await status()).tensorboard.message).toBe('TensorBoard needs Python 3.9 to 3.13 on the PATH.');
     await go();
     expect((await command.result).exitCode).toBe(0);
   });
 
-  test('is omitted with a message when pip reaches no registry, and the job still runs', { timeout: 120_000 }, async () => {
+  test('is omitted with a message when pip reaches no registry, and the job still runs', async () => {
     const { file, go } = await jobFile();
     await go();
     const cache = await temporaryFolder();
@@ -160,7 +156,7 @@ async function executorOf(pids: readonly number[], containerId: string | null): 
 describe('TensorBoard on YARN', () => {
   const cluster = useCluster();
 
-  test('serves growing files on HDFS, and restarts after a kill of its process or executor', { timeout: 400_000 }, async () => {
+  test('serves growing files on HDFS, and restarts after a kill of its process or executor', async () => {
     const { file, go } = await jobFile();
     const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
     const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';
@@ -175,7 +171,7 @@ describe('TensorBoard on YARN', () => {
     onTestFinished(() => storage.close());
     const eventFile = joinUri(summaryDir, 'train', 'events.out.tfevents.1');
     await storage.write(eventFile, events('loss', [1, 2]));
-    await until(async () => (await runs(asUser)).includes('train'), { describe: () => runs(asUser), timeoutMs: 60_000 });
+    await until(async () => (await runs(asUser)).includes('train'), { describe: () => runs(asUser) });
     const points = async () => {
       const answer = await asUser('data/plugin/scalars/scalars?tag=loss&run=train');
       return ((await answer.json()) as [number, number, number][]).map(([, step]) => step);
@@ -183,7 +179,7 @@ describe('TensorBoard on YARN', () => {
     await until(async () => (await points()).length === 2, { describe: points });
     // Rewrites the whole file with more records, as the training library does.
     await storage.write(eventFile, events('loss', [1, 2, 3, 4]));
-    await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
+    await until(async () => (await points()).length === 4, { describe: points });
 
     const processes = async (word: string) =>
       (await cluster.containers(id)).filter(({ command }) => command.includes(word)).map(({ pid }) => pid);
@@ -191,16 +187,15 @@ describe('TensorBoard on YARN', () => {
     process.kill(first, 'SIGKILL');
     await until(async () => (await processes('tensorboard-server.py')).some((pid) => pid !== first), {
       describe: status,
-      timeoutMs: STARTS_MS,
     });
     const before = containerOf(await served(status));
-    await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
+    await until(async () => (await points()).length === 4, { describe: points });
 
     const executor = await until(async () => executorOf(await processes('task-executor.mjs'), before), { describe: 'the executor' });
     process.kill(executor, 'SIGKILL');
-    await until(async () => containerOf(await status()) !== before, { describe: status, timeoutMs: STARTS_MS });
+    await until(async () => containerOf(await status()) !== before, { describe: status });
     await served(status);
-    await until(async () => (await points()).length === 4, { describe: points, timeoutMs: 60_000 });
+    await until(async () => (await points()).length === 4, { describe: points });
 
     await go();
     expect((await cluster.ended(id)).finalStatus).toBe('SUCCEEDED');

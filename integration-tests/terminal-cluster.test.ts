@@ -1,12 +1,11 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 import { type PseudoTerminal, terminalCommand } from './pseudo-terminal.ts';
 
 const cluster = useCluster();
 /** Time limit in ms for many commands and consecutive jobs on a slow machine. */
-vi.setConfig({ testTimeout: 500_000 });
 const ID = /application_\d+_\d+/;
 
 /** Writes a job of two workers, each with `gpus` GPUs. The job's variable `$GATE` contains the path of a file that does not exist yet. */
@@ -85,15 +84,15 @@ test('logs -f waits for the job to start, and continues after an outage of the R
   const other = await job(UNTIL_GATE, 4);
   const otherId = ID.exec((await cluster.run(['submit', '--conf', other.file, '--detach'])).stdout)?.[0] ?? '';
   const others = () => cluster.application(otherId);
-  await until(async () => (await others()).runningContainers === 3, { describe: others, timeoutMs: 120_000 });
+  await until(async () => (await others()).runningContainers === 3, { describe: others });
 
   const { file, gate } = await job(`echo "begun $TONY_GENERATION"; ${UNTIL_GATE}; echo through`, 1);
   const { stdout } = await cluster.run(['submit', '--conf', file, '--detach']);
   const id = ID.exec(stdout)?.[0] ?? '';
-  const logs = cluster.startCommand(['logs', id, '-f', '--output', 'json'], { timeoutMs: 490_000 });
+  const logs = cluster.startCommand(['logs', id, '-f', '--output', 'json']);
   await logs.output(new RegExp(`${id} has not started yet: \\w+|Waiting for containers`));
   await writeFile(other.gate, '');
-  await logs.output(/"task":"worker:1".*"text":"begun 1"/, 120_000);
+  await logs.output(/"task":"worker:1".*"text":"begun 1"/);
   await cluster.ended(otherId);
 
   await cluster.kill('resourcemanager');
@@ -126,7 +125,7 @@ test('logs -f waits for the job to start, and continues after an outage of the R
       const { exitCode, stdout: text } = await cluster.run(['logs', id, '--tail', '1']);
       return exitCode === 0 && text.match(/through/g)?.length === 2 && text;
     },
-    { describe: 'the collected logs', timeoutMs: 120_000 },
+    { describe: 'the collected logs' },
   );
   expect(later).toMatch(/^worker:0 \| through$/m);
 });
@@ -135,16 +134,18 @@ test("completion offers the user's jobs and tasks, and ended jobs where a comman
   const { file, gate } = await job(UNTIL_GATE);
   const { stdout } = await cluster.run(['submit', '--conf', file, '--detach']);
   const id = ID.exec(stdout)?.[0] ?? '';
+  // The user of the tests may have local jobs, which the completion would offer too.
+  const env = { HOME: await temporaryFolder(), TONY_COMPLETION_TIMEOUT: '1m' };
   const offered = async (...words: string[]): Promise<string[]> =>
-    (await cluster.run(['completion', '--words', ...words])).stdout.trimEnd().split('\n').slice(1);
-  // On a busy machine, the completion may time out, and a user would press TAB again.
+    (await cluster.run(['completion', '--words', ...words], { env })).stdout.trimEnd().split('\n').slice(1);
+  // The cluster lists a job, and a job its tasks, only some time after the submission.
   const offers = (words: readonly string[], lines: unknown): Promise<unknown> =>
     until(
       async () => {
         expect(await offered(...words)).toEqual(lines);
         return true;
       },
-      { describe: async () => ({ words, offered: await offered(...words) }), timeoutMs: 120_000 },
+      { describe: async () => ({ words, offered: await offered(...words) }) },
     );
   try {
     await offers(['kill', ''], [`${id}\tshown, running`]);

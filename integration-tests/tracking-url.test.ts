@@ -1,21 +1,21 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
-import { beforeAll, expect, onTestFinished, type TestContext, test, vi } from 'vitest';
+import { beforeAll, expect, onTestFinished, type TestContext, test } from 'vitest';
 import { ensureTensorBoard } from '../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../conf/status/status.ts';
 import { useBrowser } from './browser/chromium.ts';
 import { expectCurve } from './browser/tensorboard-page.ts';
 import { ROOT } from './command.ts';
 import { temporaryFolder, USER, until, useCluster } from './harness.ts';
+import { HANGS_MS } from './until.ts';
 
 /** The pages behind YARN's tracking URL. A real browser opens them on a real cluster through the ResourceManager's proxy only. */
 
 const cluster = useCluster();
 /** Time limit in ms for a job, a browser and several starts of TensorBoard on a slow machine. */
-vi.setConfig({ testTimeout: 500_000 });
 // The first run downloads TensorBoard.
-beforeAll(() => ensureTensorBoard(), 600_000);
+beforeAll(() => ensureTensorBoard());
 const PICTURES = path.join(ROOT, '.cache', 'screenshots');
 const openBrowser = useBrowser();
 const loss = (step: number): number => Math.exp(-step / 50);
@@ -64,7 +64,7 @@ async function signIn(context: TestContext): Promise<{ browser: BrowserContext; 
   });
   const page = await browser.newPage();
   // The machine may run many tests at the same time.
-  page.setDefaultTimeout(90_000);
+  page.setDefaultTimeout(HANGS_MS);
   await page.goto(`${cluster.resourceManager}/cluster/apps?user.name=${USER}`);
   return { browser, page, refused };
 }
@@ -84,7 +84,7 @@ async function hasRead(page: Page, place: () => string): Promise<void> {
     const points = await ask<unknown[]>('scalars/scalars', { run, tag: 'train/loss' });
     return points.length === 200 && (await ask<unknown[]>('text/text', { run, tag: 'notes' })).length === 1;
   };
-  await until(isWhole, { describe: () => tags().catch(String), timeoutMs: 120_000, everyMs: 500 });
+  await until(isWhole, { describe: () => tags().catch(String), everyMs: 500 });
 }
 
 async function follow(page: Page, id: string, link: string): Promise<void> {
@@ -112,7 +112,6 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
   };
   const serving = cluster.startCommand(['history', 'serve', '--auth', 'simple'], {
     env: { TONY_CONF_DIR: await site(`history: {dir: "${dir}"}\n`) },
-    timeoutMs: 490_000,
   });
   // A killed server would leave the folders of its TensorBoards.
   onTestFinished(async () => {
@@ -123,7 +122,7 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
   const folder = await site(`history: {dir: "${dir}", url: "${url}"}\n`);
   const job = await startJob({ TONY_CONF_DIR: folder });
   const { page, refused } = await signIn(context);
-  await until(async () => (await job.status()).step === 200, { describe: () => job.status(), timeoutMs: 120_000 });
+  await until(async () => (await job.status()).step === 200, { describe: () => job.status() });
   await hasRead(page, () => `${cluster.resourceManager}/proxy/${job.id}/`);
   await follow(page, job.id, 'ApplicationMaster');
   await expectCurve(page, 'train/loss', loss);
@@ -140,7 +139,7 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
   ] as const;
   for (const [tab, content] of tabs) {
     await page.goto(page.url().replace(/#.*|$/, `#${tab}`));
-    await page.locator(content).first().waitFor({ timeout: 60_000 });
+    await page.locator(content).first().waitFor({ timeout: HANGS_MS });
     await pictures(page, `tracking-url-${tab}`);
   }
   expect(refused).toEqual([]);
@@ -156,7 +155,6 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
   process.kill(first, 'SIGKILL');
   await until(async () => (await python()) !== first && (await job.status()).tensorboard.state === 'ready', {
     describe: () => job.status(),
-    timeoutMs: 120_000,
   });
   await hasRead(page, () => `${cluster.resourceManager}/proxy/${job.id}/`);
   await follow(page, job.id, 'ApplicationMaster');
@@ -166,7 +164,7 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
   await page
     .getByRole('heading', { name: /curves/ })
     .first()
-    .waitFor({ timeout: 60_000 });
+    .waitFor({ timeout: HANGS_MS });
   expect(new URL(page.url()).pathname).toBe(`/proxy/${job.id}/tony/`);
   await pictures(page, 'tracking-url-job');
 
@@ -185,9 +183,9 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
   await page
     .getByRole('heading', { name: /curves/ })
     .first()
-    .waitFor({ timeout: 60_000 });
+    .waitFor({ timeout: HANGS_MS });
   await pictures(page, 'history-job');
   await page.goto(`${url}/`);
-  await page.getByText(job.id).first().waitFor({ timeout: 60_000 });
+  await page.getByText(job.id).first().waitFor({ timeout: HANGS_MS });
   await pictures(page, 'history-index');
 });

@@ -1,6 +1,6 @@
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { JobStatus } from '../conf/status/status.ts';
 import { ROOT } from './command.ts';
 import { isAlive } from './executor/test-master.ts';
@@ -12,8 +12,6 @@ import { MNIST } from './small-mnist.ts';
 const cluster = useCluster();
 
 /** Time limit in ms for a training with four starts on a slow machine. */
-vi.setConfig({ testTimeout: 500_000 });
-
 interface Training {
   readonly id: string;
   status(): Promise<JobStatus>;
@@ -64,7 +62,6 @@ async function watch(step: number) {
     pid: (index, generation) =>
       until(async () => Number(await readFile(path.join(folder, `${index}-${generation}`), 'utf8')), {
         describe: async () => ({ awaited: `worker ${index} in generation ${generation}`, status: await status().catch(String) }),
-        timeoutMs: 120_000,
       }),
     goOn: () => writeFile(gate, ''),
     steps: async () => {
@@ -72,7 +69,7 @@ async function watch(step: number) {
       return lines.map((line) => line.split(' ').map(Number) as [number, number]);
     },
     result: async () => {
-      await cluster.ended(id, 300_000);
+      await cluster.ended(id);
       const { stdout: lines } = await cluster.run(['status', id, '--output', 'json']);
       await noneLeft(cluster, id);
       const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
@@ -93,7 +90,7 @@ async function checkpointOf(training: Training, generation: number): Promise<num
   await training.pid(0, generation);
   const { checkpointStep } = await until(
     async () => (await training.steps()).some(([of]) => of === generation) && (await training.status()),
-    { describe: () => training.status().catch(String), timeoutMs: 120_000 },
+    { describe: () => training.status().catch(String) },
   );
   return checkpointBeyond(training, checkpointStep);
 }
@@ -147,7 +144,6 @@ test('training resumes from the newest checkpoint after each failure, still reac
 async function continuesWithAnotherMaster(training: Training, programs: readonly number[]): Promise<void> {
   await until(async () => (await training.steps()).at(-1)?.[1] === WAITS_AT, {
     describe: () => training.status().catch(String),
-    timeoutMs: 120_000,
   });
   const isMaster = (command: string): boolean => /^(\S*runtime\/bin\/)?node .*application-master\.mjs/.test(command);
   const master = await until(async () => (await cluster.containers(training.id)).find(({ command }) => isMaster(command)), {

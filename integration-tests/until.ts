@@ -1,5 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+/**
+ * Ends a wait that hangs, before its test ends, so that the failure shows the state. Waits have no other deadline: a busy machine is slow,
+ * and the speed of a machine is no property of the product.
+ */
+export const HANGS_MS = 240_000;
+/** Ends a child process that hangs, before its test ends. */
+export const PROGRAM_HANGS_MS = 580_000;
 /** Maximum pause (ms) after a slow condition. */
 const LONGEST_PAUSE_MS = 1000;
 
@@ -10,7 +17,11 @@ const LONGEST_PAUSE_MS = 1000;
  */
 export async function until<T>(
   condition: () => T | Promise<T>,
-  { describe, timeoutMs = 60_000, everyMs = 100 }: { describe: string | (() => unknown); timeoutMs?: number; everyMs?: number },
+  {
+    describe,
+    timeoutMs = HANGS_MS,
+    everyMs = 100,
+  }: { describe: string | (() => unknown); timeoutMs?: number | undefined; everyMs?: number },
 ): Promise<Exclude<T, false | null | undefined | 0 | ''>> {
   const started = performance.now();
   for (;;) {

@@ -96,4 +96,4 @@ test('when the NameNode is down, the client waits up to its time limit', async (
   const written = hdfs.create(`${FOLDER}/patient`, Buffer.from('at last'), { overwrite: true, permission: 0o644 });
   await Promise.all([written, cluster.heal()]);
   expect(await hdfs.status(`${FOLDER}/patient`)).toMatchObject({ length: 7, owner: USER });
-}, 240_000);
+});

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 
 export interface ConnectionLimitOptions {
@@ -96,4 +97,28 @@ export class ConnectionLimit {
 
 function keyOf({ remoteAddress = '', remotePort = 0 }: RemoteAddress): string {
   return `${remoteAddress} ${remotePort}`;
+}
+
+/** Each server's connections use at most this fraction of the process's file descriptors. A process has up to four servers. */
+const SHARE = 1 / 8;
+let descriptors: number | null = null;
+
+/** Returns `most`, or less if the process may open only few files. Otherwise, strangers' connections could use all file descriptors. */
+export function withinDescriptors(most: number): number {
+  descriptors ??= descriptorLimit(limitsOfProcess());
+  return Math.max(1, Math.min(most, Math.floor(descriptors * SHARE)));
+}
+
+/** Returns the limit in the text of /proc/self/limits. Node.js raises the soft limit to the hard limit when it starts. */
+export function descriptorLimit(text: string): number {
+  const soft = /^Max open files +(\d+)/m.exec(text)?.[1];
+  return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft);
+}
+
+function limitsOfProcess(): string {
+  try {
+    return readFileSync('/proc/self/limits', 'utf8');
+  } catch {
+    return '';
+  }
 }

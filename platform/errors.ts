@@ -34,7 +34,7 @@ export const ERROR_CODES = {
     exit: 2,
     means:
       'No history of this job exists, or several users have a history with this ID and the cluster no longer knows who submitted the application.',
-    hint: 'Check the ID with `tony-ts history`. tony-ts removes old histories, and a job that never started leaves none. If several users have a history with this ID, run `tony-ts history show --user NAME`.',
+    hint: 'Check the ID with `tony-ts history`. tony-ts removes old histories, and a job that never started leaves none. If several users have a history with this ID, run `tony-ts history show APPLICATION_ID --user NAME`.',
   },
   SITE_UNREADABLE: {
     exit: 2,
@@ -54,7 +54,7 @@ export const ERROR_CODES = {
   SOURCE_MISSING: {
     exit: 2,
     means: "The job's source folder, or one of its input folders, does not exist.",
-    hint: 'Correct `source` (or `data`) in job.yaml. Paths are relative to the folder that contains job.yaml.',
+    hint: 'Correct `source` (or `data`) in job.yaml, where paths are relative to its folder, or --source.',
   },
   SOURCE_UNREADABLE: {
     exit: 2,
@@ -123,6 +123,12 @@ export const ERROR_CODES = {
     means: 'A program that Kerberos requires is not installed: klist, kinit, or curl with SPNEGO support.',
     hint: 'Install the missing program (Debian: apt-get install krb5-user curl; Red Hat: dnf install krb5-workstation curl).',
   },
+  SERVER_UNKNOWN: {
+    exit: 2,
+    means:
+      "A job or a command names a server that would receive the user's Kerberos ticket, cookie or delegation token, but neither the Hadoop configuration nor the ResourceManager names this server. The server could use them to act as the user.",
+    hint: 'If this file system belongs to a cluster that you trust, add its URI to mapreduce.job.hdfs-servers in core-site.xml of HADOOP_CONF_DIR, or its nameservice to dfs.nameservices in hdfs-site.xml.',
+  },
   KERBEROS_FAILED: {
     exit: 2,
     means: 'Kerberos authentication failed for a reason that no other code covers. The message contains the reason.',
@@ -172,7 +178,7 @@ export const ERROR_CODES = {
   JOB_TOO_LARGE: {
     exit: 2,
     means:
-      "A task or the ApplicationMaster requests more than the cluster's largest container or node offers, or a resource type that the cluster does not have.",
+      "A task or the ApplicationMaster requests more than the cluster's largest container or node offers, the job requests more than its queue can ever provide, or the cluster does not have the resource type.",
     hint: 'Change the values named above in job.yaml. `tony-ts submit --dry-run` shows what the job would request.',
   },
   JOB_REFUSED: {
@@ -194,12 +200,12 @@ export const ERROR_CODES = {
   USAGE: {
     exit: 2,
     means: 'A command line or a library call is invalid.',
-    hint: 'See tony-ts --help.',
+    hint: 'For a command, see `tony-ts COMMAND --help`. For a call in a program, see docs/training.md.',
   },
   NO_HADOOP_CONF: {
     exit: 2,
     means: 'No cluster is configured: neither HADOOP_CONF_DIR nor HADOOP_HOME is set, and --resource-manager was not given.',
-    hint: 'Set HADOOP_CONF_DIR to the folder with core-site.xml and yarn-site.xml, or run the job on this machine with --local.',
+    hint: 'Set HADOOP_CONF_DIR to the folder with core-site.xml and yarn-site.xml. Without a cluster, `tony-ts submit --local` runs jobs on this machine.',
   },
   HADOOP_CONF_INVALID: {
     exit: 2,
@@ -238,10 +244,20 @@ export const ERROR_CODES = {
     means: 'The ResourceManager has no application with this ID, or has already removed it.',
     hint: 'Check the application ID. `yarn application -list -appStates ALL` lists all applications that the ResourceManager knows.',
   },
+  HDFS_REFUSED: {
+    exit: 2,
+    means: 'The NameNode requires authentication, and the request did not authenticate this user.',
+    hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
+  },
   HDFS_UNREACHABLE: {
     exit: 3,
     means: 'No NameNode or DataNode answers at its web address (WebHDFS).',
     hint: 'Check that the NameNode is running, and that fs.defaultFS and dfs.namenode.http-address are correct.',
+  },
+  HDFS_READ_ONLY: {
+    exit: 2,
+    means: 'The NameNode is in safe mode: it serves reads, but accepts no changes.',
+    hint: 'Wait and try again: after a start, the NameNode leaves safe mode once enough DataNodes have reported their blocks. If `hdfs dfsadmin -safemode get` still prints ON, ask the HDFS admin to end safe mode.',
   },
   S3_UNREACHABLE: {
     exit: 3,
@@ -271,7 +287,7 @@ export const ERROR_CODES = {
   STORAGE_FULL: {
     exit: 2,
     means: 'The disks are full, or an HDFS quota for space or names is used up.',
-    hint: 'Free up space with `tony-ts cache prune` or `tony-ts history prune`, or ask the admin to raise the quota.',
+    hint: 'Free up space on the disk that the message names. On HDFS, run `tony-ts cache prune` or `tony-ts history prune`, or ask the admin to raise the quota.',
   },
   STORAGE_REFUSED: {
     exit: 2,
@@ -300,8 +316,8 @@ export const ERROR_CODES = {
   },
   RPC_PROTOCOL: {
     exit: 3,
-    means: 'The server at the RPC address does not speak the Hadoop 3 RPC protocol.',
-    hint: 'Check that the host and port above belong to a Hadoop 3 RPC service.',
+    means: 'The server at the RPC address does not speak the Hadoop RPC protocol.',
+    hint: 'Check that the host and port above belong to a Hadoop RPC service.',
   },
   RPC_REFUSED: {
     exit: 3,
@@ -335,7 +351,8 @@ export const ERROR_CODES = {
   },
   RUNTIME_TOOL_MISSING: {
     exit: 2,
-    means: 'A program that is required to build the runtime (npm, python3 with pip, tar or a compiler) is not installed.',
+    means:
+      'A program that is required to build the runtime or to read python.requirements (npm, python3 with pip, uv, tar or a compiler) is not installed.',
     hint: 'Install the program on this machine and try again. The nodes do not need it.',
   },
   RUNTIME_DOWNLOAD_FAILED: {
@@ -581,10 +598,17 @@ export class TonyError extends Error {
 /** Returns the message of a thrown value on one line. */
 export function messageOf(thrown: unknown): string {
   const text = thrown instanceof Error ? thrown.message || thrown.name : String(thrown);
-  return text.replace(/\s*\n\s*/g, ' ').trim();
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+    .join(' ');
 }
 
 /** Returns the reason in a file system error: `no such file or directory` for `ENOENT: no such file or directory, open 'x'`. */
 export function fileErrorOf(thrown: unknown): string {
+  if ((thrown as { readonly code?: unknown } | null)?.code === 'EISDIR') {
+    return 'it is a folder';
+  }
   return messageOf(thrown).replace(/^E[A-Z]+: (.+?), [a-z]+( '.*)?$/, '$1');
 }

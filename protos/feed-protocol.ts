@@ -1,22 +1,3 @@
-import type { ServiceDefinition } from '@grpc/grpc-js';
-import { serviceNamed } from './executor-protocol.ts';
-
-/* TypeScript types of the stream between a producer and the ApplicationMaster. tony.proto documents the fields. */
-
-export interface ProducerMessage {
-  readonly opening?: { readonly feed: string; readonly producer: string; readonly first: number };
-  readonly chunk?: { readonly sequence: number; readonly records?: readonly Uint8Array[] };
-  readonly ending?: { readonly last: number };
-}
-
-export interface FeedMessage {
-  readonly expected?: number;
-  readonly taken: number;
-  readonly windowBytes: number;
-  readonly over?: boolean;
-  readonly readers?: number;
-}
-
 /** Connection data for producers. The ApplicationMaster writes it to the staging folder, where only the job's user can read it. */
 export interface FeedAddress {
   readonly host: string;
@@ -36,7 +17,3 @@ export const MAXIMUM_RECORD_BYTES = 16 * 1024 * 1024;
 export const MAXIMUM_CHUNK_RECORDS = 4096;
 /** Maximum size of a message, which consists of records and their framing, in bytes. */
 export const MAXIMUM_MESSAGE_BYTES = MAXIMUM_RECORD_BYTES + 64 * 1024;
-
-export function feedService(): ServiceDefinition {
-  return serviceNamed('tony.Feed');
-}

@@ -1,7 +1,6 @@
 import { createSecureContext } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
-import { CERTIFICATE_NAME } from './executor-protocol.ts';
-import { pinnedIdentity } from './pinned-identity.ts';
+import { CERTIFICATE_NAME, pinnedIdentity } from './pinned-identity.ts';
 
 /** Interval in ms between keepalive pings. The pings detect machines that have failed without closing their connections. */
 const KEEPALIVE_MS = 20_000;

@@ -1,14 +1,14 @@
 import { PassThrough } from 'node:stream';
-import type { ServerDuplexStream } from '@grpc/grpc-js';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { MAXIMUM_DATA_BYTES, type SessionMessage } from './session-protocol.ts';
+import type { ServerStream } from './services.ts';
+import { MAXIMUM_DATA_BYTES } from './session-protocol.ts';
 import { SessionStream, writeTo } from './session-stream.ts';
 
 /** Two connected ends. They count the messages between them. */
 function pipe() {
   const between = new PassThrough({ objectMode: true, highWaterMark: 1 });
-  const open = (): SessionStream => new SessionStream(between as unknown as ServerDuplexStream<SessionMessage, SessionMessage>);
+  const open = (): SessionStream => new SessionStream(between as unknown as ServerStream<'SessionMessage', 'SessionMessage'>);
   return { between, sender: open(), receiver: open() };
 }
 

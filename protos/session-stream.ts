@@ -1,8 +1,11 @@
 import type { Readable, Writable } from 'node:stream';
-import type { ClientDuplexStream, ServerDuplexStream, ServiceError, status } from '@grpc/grpc-js';
-import { MAXIMUM_DATA_BYTES, type SessionChannel, type SessionMessage } from './session-protocol.ts';
+import type { ServiceError, status } from '@grpc/grpc-js';
+import type { ClientStream, ServerStream } from './services.ts';
+import { MAXIMUM_DATA_BYTES } from './session-protocol.ts';
+import type { TonyEnums, TonyMessages } from './tony-messages.ts';
 
-type Stream = ClientDuplexStream<SessionMessage, SessionMessage> | ServerDuplexStream<SessionMessage, SessionMessage>;
+type Stream = ClientStream<'SessionMessage', 'SessionMessage'> | ServerStream<'SessionMessage', 'SessionMessage'>;
+type Received = TonyMessages['SessionMessage'];
 
 /** How long to wait, in ms, for the other end to close its side of the stream. */
 const CLOSE_MS = 5_000;
@@ -48,9 +51,9 @@ export class SessionStream {
   }
 
   /** Receives only the first message. Returns null if the stream closes before a message arrives. */
-  async first(): Promise<SessionMessage | null> {
-    const received = new Promise<SessionMessage>((resolve) => {
-      this.#stream.once('data', (message: SessionMessage) => {
+  async first(): Promise<Received | null> {
+    const received = new Promise<Received>((resolve) => {
+      this.#stream.once('data', (message: Received) => {
         this.#stream.pause();
         resolve(message);
       });
@@ -59,8 +62,8 @@ export class SessionStream {
   }
 
   /** Starts to receive messages. Closes the stream if `receive` throws. */
-  receive(receive: (message: SessionMessage) => void | Promise<void>): void {
-    this.#stream.on('data', async (message: SessionMessage) => {
+  receive(receive: (message: Received) => void | Promise<void>): void {
+    this.#stream.on('data', async (message: Received) => {
       this.#stream.pause();
       try {
         await receive(message);
@@ -74,7 +77,7 @@ export class SessionStream {
   }
 
   /** Resolves when the message has been sent or the stream has closed. */
-  async send(message: SessionMessage): Promise<void> {
+  async send(message: TonyMessages['SessionMessage']): Promise<void> {
     if (this.#isClosed) {
       return;
     }
@@ -89,7 +92,7 @@ export class SessionStream {
   }
 
   /** Sends the bytes from `source` until it ends or fails. Then sends an end-of-data message. */
-  async sendAll(channel: SessionChannel, source: Readable): Promise<void> {
+  async sendAll(channel: TonyEnums['Channel'], source: Readable): Promise<void> {
     try {
       for await (const chunk of source as AsyncIterable<Buffer>) {
         for (let from = 0; from < chunk.length && !this.#isClosed; from += MAXIMUM_DATA_BYTES) {

@@ -70,7 +70,10 @@ export async function listFiles(local: string, prefix = ''): Promise<string[]> {
     } else if (entry.isFile()) {
       names.push(name);
     } else {
-      throw new TonyError('DATA_INVALID', `${path.join(local, name)} is neither a file nor a folder`);
+      const kind = entry.isSymbolicLink() ? 'a symbolic link' : 'neither a file nor a folder';
+      throw new TonyError('DATA_INVALID', `${path.join(local, name)} is ${kind}`, {
+        hint: 'Remove it from the folder, or replace a link by a copy of its file.',
+      });
     }
     if (names.length > MOST_FILES) {
       throw new TonyError('DATA_INVALID', `${local} contains more than ${MOST_FILES} files`);

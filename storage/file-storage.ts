@@ -4,7 +4,7 @@ import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { type ByteSource, openSource } from '../platform/byte-source.ts';
-import { messageOf, TonyError } from '../platform/errors.ts';
+import { fileErrorOf, TonyError } from '../platform/errors.ts';
 import { ifMissing } from '../platform/files/if-missing.ts';
 import { makeFolders } from '../platform/files/make-folders.ts';
 import { fileError } from './file-error.ts';
@@ -71,16 +71,20 @@ export class FileStorage implements Storage {
     return entryOf(uri, basename(path), path);
   }
 
-  async list(uri: string, { raw = false, most = Number.POSITIVE_INFINITY }: ListingOptions = {}): Promise<Entry[]> {
+  async list(uri: string, { raw = false, most = Number.POSITIVE_INFINITY, onUnreadable }: ListingOptions = {}): Promise<Entry[]> {
     const path = pathOf(uri);
     const names = await translated(uri, () => readdir(path).catch(ifMissing([])));
-    const entries = await Promise.all(
-      names
-        .filter((name) => raw || !isTemporaryName(name))
-        .sort()
-        .slice(0, most)
-        .map((name) => entryOf(joinUri(uri, name), name, join(path, name), raw ? lstat : stat)),
-    );
+    const listed = names
+      .filter((name) => raw || !isTemporaryName(name))
+      .sort()
+      .slice(0, most);
+    const entries = await Promise.all(listed.map((name) => entryOf(joinUri(uri, name), name, join(path, name), raw ? lstat : stat)));
+    for (const [index, name] of listed.entries()) {
+      const reason = onUnreadable !== undefined && entries[index] === null ? await whyUnreadable(join(path, name), name) : null;
+      if (reason !== null) {
+        onUnreadable?.(name, reason);
+      }
+    }
     // Omit entries that have been removed since the folder was listed.
     return entries.filter((entry) => entry !== null);
   }
@@ -157,6 +161,14 @@ export class FileStorage implements Storage {
   close(): void {
     // This storage has no open files or connections between operations.
   }
+}
+
+/** Returns why a listed entry has no status, or null if it has been removed. */
+async function whyUnreadable(path: string, name: string): Promise<string | null> {
+  if ((await lstat(path).catch(ifMissing(null))) !== null) {
+    return 'the symbolic link has no target';
+  }
+  return name.includes('\uFFFD') ? 'its name is not valid UTF-8' : null;
 }
 
 async function fill(uri: string, handle: FileHandle, data: ByteSource, options: WriteOptions): Promise<void> {
@@ -238,6 +250,6 @@ async function translated<T>(uri: string, action: () => Promise<T>): Promise<T> 
   try {
     return await action();
   } catch (error) {
-    throw error instanceof TonyError ? error : fileError(error, `${uri}: ${messageOf(error)}`);
+    throw error instanceof TonyError ? error : fileError(error, `${uri}: ${fileErrorOf(error)}`);
   }
 }

@@ -15,6 +15,8 @@ export interface HdfsStorageOptions {
   readonly maxWaitMs?: number;
   /** Maximum time in ms to wait for the first response from any NameNode. Defaults to `maxWaitMs`. */
   readonly maxFirstWaitMs?: number;
+  /** Time in ms after which a NameNode that accepts a request without responding is given up, if no NameNode has responded before. */
+  readonly firstAnswerTimeoutMs?: number;
 }
 
 const FILE_PERMISSION = 0o644;
@@ -40,6 +42,7 @@ export class HdfsStorage implements Storage {
 
   async write(uri: string, data: ByteSource, options: WriteOptions = {}): Promise<boolean> {
     const { fileSystem, path } = this.#target(uri);
+    refuseColons(uri, path);
     if (options.ifAbsent && (await fileSystem.status(path)) !== null) {
       return false;
     }
@@ -95,6 +98,7 @@ export class HdfsStorage implements Storage {
     }
     const [source, target] = [this.#target(from), this.#target(to)];
     refuseFixed(from, before);
+    refuseColons(to, target.path);
     const parent = target.path.slice(0, target.path.lastIndexOf('/')) || '/';
     if ((await target.fileSystem.status(parent)) === null) {
       if ((await source.fileSystem.status(source.path)) === null) {
@@ -120,6 +124,7 @@ export class HdfsStorage implements Storage {
       return;
     }
     const { fileSystem, path } = this.#target(uri);
+    refuseColons(uri, path);
     await fileSystem.makeFolder(path, permission);
   }
 
@@ -162,6 +167,15 @@ export class HdfsStorage implements Storage {
 
 function listing({ fileSystem, path }: NonNullable<OpenedPlace['target']>, most: number | undefined): Promise<FileStatus[] | null> {
   return most === undefined ? fileSystem.list(path) : fileSystem.listFirst(path, most);
+}
+
+/** The NameNode's own message would name the temporary file. */
+function refuseColons(uri: string, path: string): void {
+  if (path.includes(':')) {
+    throw new TonyError('STORAGE_REFUSED', `${uri}: HDFS does not allow colons in the names of files and folders.`, {
+      hint: 'Choose a name without colons.',
+    });
+  }
 }
 
 function refuseFixed(uri: string, { isFixed }: OpenedPlace): void {

@@ -360,8 +360,9 @@ function prefixOf(key: string): string {
   return key === '' ? '' : `${key}/`;
 }
 
-function fileEntry(uri: string, { size, modifiedAt }: StoredObject): Entry {
-  return { uri, name: nameOf(uri), type: 'file', size, modifiedAt, permission: FILE_PERMISSION, owner: '' };
+function fileEntry(uri: string, { size, modifiedAt, etag }: StoredObject): Entry {
+  const version = { size, modifiedAt, ...(etag !== undefined && { etag }) };
+  return { uri, name: nameOf(uri), type: 'file', ...version, permission: FILE_PERMISSION, owner: '' };
 }
 
 function folderEntry(uri: string): Entry {

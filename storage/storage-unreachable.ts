@@ -1,6 +1,8 @@
 import { TonyError } from '../platform/errors.ts';
 
-/** Returns true if the storage did not respond. The same operation may succeed later. */
+const CODES: ReadonlySet<string> = new Set(['HDFS_UNREACHABLE', 'HDFS_READ_ONLY', 'S3_UNREACHABLE']);
+
+/** Returns true if the storage did not respond, or accepts no changes at present. The same operation may succeed later. */
 export function isStorageUnreachable(error: unknown): error is TonyError {
-  return error instanceof TonyError && (error.code === 'HDFS_UNREACHABLE' || error.code === 'S3_UNREACHABLE');
+  return error instanceof TonyError && CODES.has(error.code);
 }

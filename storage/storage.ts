@@ -41,6 +41,11 @@ export interface ListingOptions {
    * default, temporary files are omitted, and symbolic links are followed.
    */
   readonly raw?: boolean;
+  /**
+   * Called for each entry that cannot be read, and that is therefore not in the listing: a symbolic link without a target, or a name on the
+   * local disk that is not valid UTF-8. May throw, which ends the listing.
+   */
+  readonly onUnreadable?: (name: string, reason: string) => void;
 }
 
 export interface WriteOptions {
@@ -68,6 +73,8 @@ export interface Entry {
   readonly size: number;
   /** Time of the last modification, in ms since the epoch. */
   readonly modifiedAt: number;
+  /** In an object store, a tag that changes whenever the object's contents change. */
+  readonly etag?: string;
   /** Permissions, e.g. 0o644. */
   readonly permission: number;
   readonly owner: string;

@@ -2,6 +2,7 @@ import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { HdfsLocation } from '../hadoop/configuration/file-systems/hdfs-place.ts';
 import { TonyError } from '../platform/errors.ts';
+import { withoutEnd } from '../platform/text/without-end.ts';
 
 /*
  * File URIs. file:// URIs are percent-encoded, as in `pathToFileURL`. HDFS URIs (hdfs://, webhdfs://, swebhdfs://, viewfs://) and s3://
@@ -63,14 +64,26 @@ export function fileUri(path: string): string {
   if (!isAbsolute(path)) {
     throw new TonyError('INTERNAL', `fileUri requires an absolute path, not ${path}.`);
   }
-  return pathToFileURL(path).href.replace(/(?<=[^/])\/$/, '');
+  return pathToFileURL(path)
+    .href.replace(/[[\]*]/g, percentEncoded)
+    .replace(/(?<=[^/])\/$/, '');
 }
 
-/** Appends names to a folder URI. The names must not be percent-encoded. */
+/**
+ * Appends the names of folders and files to the URI of a folder. The names are taken literally on every file system, so they must not be
+ * percent-encoded: `joinUri(cluster.outputDir, '50%20.txt')` names the file `50%20.txt`.
+ */
 export function joinUri(folder: string, ...names: readonly string[]): string {
   const isFile = /^file:/i.test(folder);
   const parts = names.flatMap((name) => name.split('/')).filter((part) => part !== '');
-  return [withoutSlash(folder), ...(isFile ? parts.map(encodeURIComponent) : parts)].join('/');
+  return [withoutSlash(folder), ...(isFile ? parts.map((part) => encodeURIComponent(part).replaceAll('*', percentEncoded)) : parts)].join(
+    '/',
+  );
+}
+
+/** Encodes a character that URIs allow, but that has a special meaning in the patterns of datasets. */
+function percentEncoded(character: string): string {
+  return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
 }
 
 /** Returns the URI of the parent folder. The parent of the root is the root itself. */
@@ -93,8 +106,8 @@ export function nameOf(uri: string): string {
 
 /** Removes trailing slashes. `hdfs://nn/a/` becomes `hdfs://nn/a`, and `file:///` becomes `file://`. */
 function withoutSlash(uri: string): string {
-  const [, start = '', path = ''] = /^([a-zA-Z0-9+.-]+:\/\/[^/]*)?(.*)$/s.exec(uri) ?? [];
-  return start + path.replace(/\/+$/, '');
+  const start = /^[a-zA-Z0-9+.-]+:\/\/[^/]*/.exec(uri)?.[0] ?? '';
+  return start + withoutEnd(uri.slice(start.length), '/');
 }
 
 function cleanPath(path: string, uri: string): string {

@@ -22,7 +22,8 @@ function run(events: readonly UntimedEvent[], state = createExecutor(0), now = 0
   return { state: current, actions };
 }
 
-const exit = (generation: number, code = 0) => ({ type: 'exited', exit: { generation, code, signal: '', stderrTail: '' } }) as const;
+const exit = (generation: number, code = 0) =>
+  ({ type: 'exited', exit: { generation, code, signal: '', stderrTail: '', clock: 0 } }) as const;
 const welcomed: UntimedEvent[] = [
   { type: 'bound', generation: 0, port: 100 },
   { type: 'connected', masterAttempt: 1, leaseMs: 1000, reported: { generation: 0, phase: 'IDLE', port: 100 } },

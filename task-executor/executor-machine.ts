@@ -1,5 +1,5 @@
 import { LEAST_LEASE_MS } from '../conf/values/lease.ts';
-import type { Exited, MemberMessage } from '../protos/executor-protocol.ts';
+import type { TonyMessages } from '../protos/tony-messages.ts';
 
 /*
  * The executor's state machine is a pure function, `step(state, event) -> { state, actions }`. Events contain the current time.
@@ -29,14 +29,9 @@ export interface ExecutorState {
 export type ProgramState =
   | { readonly phase: 'starting' }
   | { readonly phase: 'running'; readonly pid: number }
-  | { readonly phase: 'ended'; readonly exit: Exited };
+  | { readonly phase: 'ended'; readonly exit: TonyMessages['Exited'] };
 
-export interface ReportedState {
-  readonly generation: number;
-  readonly phase: 'IDLE' | 'RUNNING' | 'ENDED';
-  /** Port number, or 0 while no port is bound. */
-  readonly port: number;
-}
+export type ReportedState = Pick<TonyMessages['Hello'], 'generation' | 'phase' | 'port'>;
 
 export interface Leaving {
   readonly since: number;
@@ -52,12 +47,12 @@ export type ExecutorEvent = { readonly now: number } & (
   /** The ApplicationMaster has rejected this container, because it is not part of the job. `masterAttempt` is 0 if unknown. */
   | { readonly type: 'refused'; readonly masterAttempt: number; readonly reason: string }
   | { readonly type: 'prepare'; readonly generation: number }
-  | { readonly type: 'start'; readonly generation: number; readonly members: readonly MemberMessage[] }
+  | { readonly type: 'start'; readonly generation: number; readonly members: readonly TonyMessages['Member'][] }
   | { readonly type: 'checkpoint'; readonly generation: number }
   | { readonly type: 'stop'; readonly reason: string; readonly atOnce: boolean }
   | { readonly type: 'started'; readonly generation: number; readonly pid: number }
   /** All of the program's processes have exited. */
-  | { readonly type: 'exited'; readonly exit: Exited }
+  | { readonly type: 'exited'; readonly exit: TonyMessages['Exited'] }
   /** The executor must exit, because it has received a signal or cannot continue. */
   | { readonly type: 'terminated'; readonly exitCode: number; readonly reason: string }
   | { readonly type: 'tick' }
@@ -66,13 +61,13 @@ export type ExecutorEvent = { readonly now: number } & (
 /** An output from the state machine. The executor starts actions in order, without waiting for them to complete. */
 export type ExecutorAction =
   | { readonly type: 'bind'; readonly generation: number }
-  | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly MemberMessage[] }
+  | { readonly type: 'spawn'; readonly generation: number; readonly members: readonly TonyMessages['Member'][] }
   | { readonly type: 'order-checkpoint' }
   /** Kills the program. With `gently`, the program can write a checkpoint first. */
   | { readonly type: 'kill'; readonly gently: boolean }
   | { readonly type: 'say-ready'; readonly generation: number; readonly port: number }
   | { readonly type: 'say-started'; readonly generation: number; readonly pid: number }
-  | { readonly type: 'say-exited'; readonly exit: Exited }
+  | { readonly type: 'say-exited'; readonly exit: TonyMessages['Exited'] }
   /** Reports that all of the program's processes have exited. */
   | { readonly type: 'say-left' }
   | { readonly type: 'disconnect'; readonly reason: string }
@@ -234,7 +229,7 @@ function prepare(state: ExecutorState, generation: number): ExecutorStep {
   return { state: { ...next, program: null, port: 0 }, actions: [{ type: 'bind', generation }] };
 }
 
-function start(state: ExecutorState, generation: number, members: readonly MemberMessage[]): ExecutorStep {
+function start(state: ExecutorState, generation: number, members: readonly TonyMessages['Member'][]): ExecutorStep {
   if (state.leaving !== null) {
     return only(state);
   }
@@ -270,7 +265,7 @@ function started(state: ExecutorState, generation: number, pid: number): Executo
   return { state: next, actions: [{ type: 'say-started', generation, pid }] };
 }
 
-function exited(state: ExecutorState, exit: Exited): ExecutorStep {
+function exited(state: ExecutorState, exit: TonyMessages['Exited']): ExecutorStep {
   if (!lives(state.program) || exit.generation !== state.generation) {
     return only(state);
   }

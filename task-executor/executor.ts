@@ -2,21 +2,20 @@ import { appendFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { messageOf } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
-import type { Exited, Hello, MasterMessage, UsageMessage, Welcome } from '../protos/executor-protocol.ts';
+import type { TonyMessages } from '../protos/tony-messages.ts';
 import { type BoundPort, bindFreePort } from './bound-port.ts';
 import { createExecutor, type ExecutorAction, type ExecutorEvent, type ExecutorState, reportedState, step } from './executor-machine.ts';
-import { inheritsPort } from './frameworks/framework-environment.ts';
 import { type AssignedGpus, assignGpus } from './gpus/assigned-gpus.ts';
 import { GpuUsage } from './gpus/gpu-usage.ts';
 import { findMaster } from './master/master-address.ts';
 import { MasterLink } from './master/master-link.ts';
 import { Guard } from './processes/guard.ts';
-import { Program, START_FAILED } from './program/program.ts';
+import { isFailedLoad, Program, START_FAILED } from './program/program.ts';
 import { ProgramServices } from './program/program-services.ts';
 import { ProgressSoFar, ReportFile } from './program/report-file.ts';
-import { prepareRun } from './program/task-folder.ts';
+import type { ExecutorSettings } from './program/settings.ts';
+import { inheritsPort, prepareRun } from './program/task-folder.ts';
 import { TaskSessions } from './sessions/task-sessions.ts';
-import type { ExecutorSettings } from './settings/settings.ts';
 import { SyncedFolder, timeToSync } from './synced-folder.ts';
 
 const TICK_MS = 500;
@@ -56,7 +55,7 @@ export class Executor {
   #starting: AbortController | null = null;
   /** The task's GPUs. They are the same in all generations. */
   #assignedGpus: AssignedGpus | null = null;
-  #welcome: Welcome | null = null;
+  #welcome: TonyMessages['Welcome'] | null = null;
   #intervalMs = FIRST_INTERVAL_MS;
   #beat: NodeJS.Timeout | null = null;
   #resolveLeft: (exitCode: number) => void = () => {};
@@ -125,7 +124,8 @@ export class Executor {
         this.#spawn(action).catch((error: unknown) => {
           const stderrTail = `The program could not be started: ${messageOf(error)}`;
           this.#log.error({ error: messageOf(error) }, 'could not start the program');
-          this.#happened({ type: 'exited', exit: { generation: action.generation, code: START_FAILED, signal: '', stderrTail } });
+          const clock = performance.now();
+          this.#happened({ type: 'exited', exit: { generation: action.generation, code: START_FAILED, signal: '', stderrTail, clock } });
         });
         break;
       case 'order-checkpoint':
@@ -188,7 +188,7 @@ export class Executor {
     this.#starting = starting;
     const inherits = inheritsPort(this.#settings.frozen.job, this.#settings.role);
     const services = await this.#services.open(generation);
-    const jobEnvironment = welcome.env ?? {};
+    const jobEnvironment = welcome.env;
     const gpuEnvironment = await this.#assignGpus(jobEnvironment, starting.signal);
     const request = { command: welcome.command, generation, members, port: port.port, ...services, jobEnvironment };
     const prepared = await prepareRun(this.#settings, { ...this.#environment, ...gpuEnvironment }, request, (folder, error) =>
@@ -223,7 +223,7 @@ export class Executor {
     if (!(started instanceof Program)) {
       this.#run = { generation, progress, report: null, program: null, checkpointOrder, sync };
       sync.abort();
-      this.#happened({ type: 'exited', exit: { generation, ...started } });
+      this.#happened({ type: 'exited', exit: { generation, ...started, clock: performance.now() } });
       return;
     }
     const report = new ReportFile(prepared.reportFile, progress);
@@ -236,7 +236,9 @@ export class Executor {
       const end = await sync.finish(ended, timeToSync(this.#state, ended.code));
       report.read(true);
       this.#log.info({ generation, code: end.code, signal: end.signal }, 'the program has ended');
-      this.#happened({ type: 'exited', exit: { generation, ...end, permanent: end.code !== 0 && progress.isPermanentFailure } });
+      const clock = started.failedAt ?? performance.now();
+      const permanent = end.code !== 0 && (progress.isPermanentFailure || isFailedLoad(end));
+      this.#happened({ type: 'exited', exit: { generation, ...end, permanent, clock } });
     });
   }
 
@@ -265,12 +267,12 @@ export class Executor {
   }
 
   /** Sends the program's last report before reporting its exit, because the ApplicationMaster needs that report to interpret the exit. */
-  #sayExited(exit: Exited): void {
-    this.#heartbeat();
+  #sayExited(exit: TonyMessages['Exited']): void {
+    this.#heartbeat(exit.clock);
     this.#link.send({ exited: exit });
   }
 
-  #welcomed(welcome: Welcome, reported: Hello): void {
+  #welcomed(welcome: TonyMessages['Welcome'], reported: TonyMessages['Hello']): void {
     if (this.#welcome !== null && this.#welcome.masterAttempt !== welcome.masterAttempt) {
       this.#services.masterReplaced();
     }
@@ -280,11 +282,11 @@ export class Executor {
     this.#beatEvery(welcome.intervalMs);
   }
 
-  #received(message: MasterMessage): void {
+  #received(message: TonyMessages['MasterMessage']): void {
     if (message.prepare) {
       this.#happened({ type: 'prepare', generation: message.prepare.generation });
     } else if (message.start) {
-      this.#happened({ type: 'start', generation: message.start.generation, members: message.start.members ?? [] });
+      this.#happened({ type: 'start', generation: message.start.generation, members: message.start.members });
     } else if (message.checkpoint) {
       this.#happened({ type: 'checkpoint', generation: message.checkpoint.generation });
     } else if (message.tokens) {
@@ -292,7 +294,7 @@ export class Executor {
     } else if (message.session) {
       this.#sessions.open(this.#link.join(message.session.id));
     } else if (message.stop) {
-      this.#happened({ type: 'stop', reason: message.stop.reason, atOnce: message.stop.atOnce ?? false });
+      this.#happened({ type: 'stop', reason: message.stop.reason, atOnce: message.stop.atOnce });
     }
   }
 
@@ -320,7 +322,7 @@ export class Executor {
     }, intervalMs);
   }
 
-  #heartbeat(): void {
+  #heartbeat(clock = this.#clock()): void {
     if (this.#state.link !== 'open') {
       return;
     }
@@ -328,14 +330,28 @@ export class Executor {
     run?.report?.read();
     const progress = run?.progress.take() ?? null;
     const sent = this.#link.send({
-      heartbeat: { generation: run?.generation ?? this.#state.generation, usage: this.#usage(run), ...(progress !== null && { progress }) },
+      heartbeat: {
+        generation: run?.generation ?? this.#state.generation,
+        usage: this.#usage(run),
+        progress,
+        clock,
+      },
     });
     if (!sent && progress !== null) {
       run?.progress.giveBack(progress);
     }
   }
 
-  #usage(run: Run | null): UsageMessage | null {
+  /**
+   * Returns the time until which the program has not failed, apart from a failure that has been reported. A failure may be reported long
+   * after the program's exit, because the last checkpoint is stored first.
+   */
+  #clock(): number {
+    const unreported = this.#state.program?.phase === 'running' ? this.#run?.program?.failedAt : null;
+    return unreported ?? performance.now();
+  }
+
+  #usage(run: Run | null): TonyMessages['Usage'] | null {
     if (run?.program == null || this.#state.program?.phase !== 'running') {
       return null;
     }
@@ -343,7 +359,7 @@ export class Executor {
     return { ...run.program.tree.sample(now), gpus: this.#gpus.sample(now) };
   }
 
-  #hello(): Hello {
+  #hello(): TonyMessages['Hello'] {
     const { containerId, containerProof, role, index, host } = this.#settings;
     const { generation, program, masterAttempt } = this.#state;
     const run = this.#run;
@@ -357,8 +373,9 @@ export class Executor {
       ...reportedState(this.#state),
       host,
       masterAttempt,
-      ...(program?.phase === 'ended' && { exited: program.exit }),
-      ...(progress !== null && { progress }),
+      exited: program?.phase === 'ended' ? program.exit : null,
+      progress,
+      clock: this.#clock(),
     };
   }
 

@@ -1,9 +1,10 @@
 import { constants } from 'node:os';
+import { PROBE_FLAG } from '../conf/job.ts';
 import { onSkippedServer } from '../hadoop/tls/skipped-servers.ts';
 import { messageOf, TonyError } from '../platform/errors.ts';
 import { createLogger } from '../platform/log.ts';
 import { Executor } from './executor.ts';
-import { EXECUTOR_ENVIRONMENT, readSettings } from './settings/settings.ts';
+import { EXECUTOR_ENVIRONMENT, readSettings } from './program/settings.ts';
 
 const { env } = process;
 const log = createLogger({
@@ -37,6 +38,10 @@ process.on('unhandledRejection', fail);
 onSkippedServer(({ message, hint }) => log.warn({ hint }, `${message} The executor uses another server.`));
 
 try {
+  if (process.argv.includes(PROBE_FLAG)) {
+    const { probeNode } = await import('./probe/probe-node.ts');
+    process.exit(await probeNode(env, process.cwd()));
+  }
   executor = new Executor(await readSettings(env, process.cwd()), env, log);
   await executor.start();
   process.exit(await executor.left);

@@ -4,8 +4,8 @@ import type { Logger } from '../platform/log.ts';
 import type { ExecutorState } from './executor-machine.ts';
 import { type EndedProgram, START_FAILED } from './program/program.ts';
 import type { ProgressSoFar } from './program/report-file.ts';
+import type { ExecutorSettings } from './program/settings.ts';
 import type { PreparedRun } from './program/task-folder.ts';
-import type { ExecutorSettings } from './settings/settings.ts';
 import type { CheckpointSync } from './storage/checkpoint-sync.ts';
 
 /** Time limit in ms for storing the last checkpoint of a program that has succeeded. */

@@ -8,8 +8,8 @@
  *   container/training.mjs
  *   container/register.mjs
  *   container/process-launcher.mjs    runs the processes of a task with several processes
- *   container/mpi.mjs                 runs mpirun, and its commands in the other tasks
- *   container/probe-master.mjs, probe-node.mjs, probe.sh    the application of `tony-ts doctor --probe`
+ *   container/FRAMEWORK.mjs           the programs of a framework, such as mpi.mjs, from conf/frameworks/FRAMEWORK/programs
+ *   container/probe.sh                starts the containers of `tony-ts doctor --probe`
  *   container/checkpoint-thread.mjs, sync-ring-worker.mjs    threads of training.mjs
  *   container/tensorboard.mjs
  *   s3-client.mjs, container/s3-client.mjs   the client of object stores, which the other bundles load with the first s3:// URI
@@ -23,6 +23,7 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { existsSync, readdirSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -33,6 +34,17 @@ import { gzipSync } from 'node:zlib';
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const DIST = path.join(ROOT, 'dist');
 
+/**
+ * Returns the frameworks whose folder of programs contains a file.
+ * @param {string} file
+ */
+function frameworkPrograms(file) {
+  const folder = 'conf/frameworks';
+  return readdirSync(path.join(ROOT, folder))
+    .map((name) => ({ name, source: `${folder}/${name}/programs/${file}` }))
+    .filter(({ source }) => existsSync(path.join(ROOT, source)));
+}
+
 /** @typedef {{ source: string, output: string, executable?: boolean, external?: string[] }} Bundle */
 
 /** @type {Bundle[]} */
@@ -40,15 +52,13 @@ export const BUNDLES = [
   { source: 'client/cli/main.ts', output: 'tony-ts.js', executable: true },
   { source: 'client/index.ts', output: 'index.js' },
   { source: 'application-master/main.ts', output: 'container/application-master.mjs' },
-  { source: 'application-master/probe/main.ts', output: 'container/probe-master.mjs' },
   { source: 'task-executor/main.ts', output: 'container/task-executor.mjs' },
   { source: 'task-executor/program/process-launcher.ts', output: 'container/process-launcher.mjs' },
-  { source: 'task-executor/mpi/main.ts', output: 'container/mpi.mjs' },
-  { source: 'task-executor/probe/main.ts', output: 'container/probe-node.mjs' },
+  ...frameworkPrograms('main.ts').map(({ name, source }) => ({ source, output: `container/${name}.mjs` })),
   // A process must contain only one copy of TensorFlow.js: the copy that the user's script imports.
   { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },
   { source: 'training/process/register.ts', output: 'container/register.mjs' },
-  { source: 'training/checkpoint/checkpoint-thread-main.ts', output: 'container/checkpoint-thread.mjs' },
+  { source: 'contract/checkpoint/checkpoint-thread-main.ts', output: 'container/checkpoint-thread.mjs' },
   { source: 'training/ring/sync-ring-worker.ts', output: 'container/sync-ring-worker.mjs' },
   { source: 'web/tensorboard/main.ts', output: 'container/tensorboard.mjs' },
   { source: 'storage/s3/s3-client.ts', output: 's3-client.mjs' },

@@ -28,7 +28,7 @@ export interface DocumentedCommand {
 
 /** @param root the repository, or an installed package */
 export async function readDocuments(root: string = ROOT): Promise<Document[]> {
-  const pages = (await readdir(path.join(root, 'docs'))).filter((name) => name.endsWith('.md')).sort();
+  const pages = (await readdir(path.join(root, 'docs'), { recursive: true })).filter((name) => name.endsWith('.md')).sort();
   const examples = (await readdir(path.join(root, 'examples'))).sort();
   const names = ['README.md', ...pages.map((name) => `docs/${name}`), ...examples.map((name) => `examples/${name}/README.md`)];
   return Promise.all(names.map(async (name) => ({ name, text: await readFile(path.join(root, name), 'utf8') })));

@@ -1,6 +1,6 @@
 /** Generates docs/compatibility.md and the table in README.md from the recorded results of `npm run matrix`. */
 
-/** @typedef {Record<string, { passed: boolean, date: string }>} Results by `HADOOP PROFILE NODE` */
+/** @typedef {Record<string, { passed: boolean, date: string, version: string }>} Results by `HADOOP PROFILE NODE`; `version` is that of tony-ts */
 
 /** The newest release of each Hadoop line that is in use. */
 export const HADOOP_VERSIONS = ['2.10.2', '3.1.4', '3.2.4', '3.3.6', '3.4.3', '3.5.0'];
@@ -16,8 +16,8 @@ Hadoop daemons and runs the same test on them:
 - It trains MNIST with two workers and an evaluator, and kills a worker and the ApplicationMaster during training.
 - It checks the job's page, logs, \`tony-ts kill\` and quotas.
 
-Each result shows the version of Node.js on which tony-ts ran. Versions that are tested in the same run share a cluster:
-the later ones find the runtime that the first one uploaded.
+Each result shows the version of Node.js on which tony-ts ran. Versions of Node.js that are
+tested in the same run share a cluster: the later ones find the runtime that the first one uploaded.
 
 | profile | cluster |
 | --- | --- |
@@ -62,7 +62,16 @@ function countText(results) {
   const all = HADOOP_VERSIONS.length * PROFILE_NAMES.length * NODE_MAJORS.length;
   const run = Object.values(results);
   const passed = run.filter((result) => result.passed).length;
-  return `Of the ${all} combinations of a Hadoop version, a profile and a version of Node.js, ${run.length} were run and ${passed} passed.\n\n`;
+  const versions = versionsOf(results);
+  return `The results are of tony-ts ${versions.join(' and ')}.\nOf the ${all} combinations of a Hadoop version, a profile and a version of Node.js, ${run.length} were run and ${passed} passed.\n\n`;
+}
+
+/**
+ * Returns the versions of tony-ts, oldest first.
+ * @param {Results} results
+ */
+function versionsOf(results) {
+  return [...new Set(Object.values(results).map(({ version }) => version))].sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
 }
 
 const SUMMARY = /(<!-- `npm run matrix` generates this table\. -->\n\n)(?:\|.*\n)+/;
@@ -100,9 +109,12 @@ function summaryText(results, hadoop, profile) {
  * @param {string} profile
  */
 function cellText(results, hadoop, profile) {
+  const areSeveral = versionsOf(results).length > 1;
   const own = NODE_MAJORS.flatMap((node) => {
     const result = results[`${hadoop} ${profile} ${node}`];
-    return result === undefined ? [] : [`${result.passed ? 'passed' : '**failed**'} (Node ${node}, ${result.date})`];
+    return result === undefined
+      ? []
+      : [`${result.passed ? 'passed' : '**failed**'} (${areSeveral ? `tony-ts ${result.version}, ` : ''}Node ${node}, ${result.date})`];
   });
   return own.length === 0 ? 'not run' : own.join('<br>');
 }

@@ -14,6 +14,8 @@ import { HADOOP_VERSIONS, NODE_MAJORS, PROFILE_NAMES, table, withSummary } from 
 const RESULTS = path.join(ROOT, 'docs', 'compatibility.json');
 const PAGE = path.join(ROOT, 'docs', 'compatibility.md');
 const README = path.join(ROOT, 'README.md');
+/** @type {string} */
+const VERSION = JSON.parse(await readFile(path.join(ROOT, 'package.json'), 'utf8')).version;
 const REPORT = path.join(ROOT, '.cache', 'test-reports', 'matrix.json');
 
 const { values } = parseArgs({
@@ -94,7 +96,7 @@ async function runTests(cluster) {
 async function record({ hadoop, profile }, node, passed) {
   /** @type {import('./matrix-table.mjs').Results} */
   const results = JSON.parse(await readFile(RESULTS, 'utf8').catch(() => '{}'));
-  results[`${hadoop} ${profile} ${node}`] = { passed, date: new Date().toISOString().slice(0, 10) };
+  results[`${hadoop} ${profile} ${node}`] = { passed, date: new Date().toISOString().slice(0, 10), version: VERSION };
   await writeFile(RESULTS, `${JSON.stringify(Object.fromEntries(Object.entries(results).sort()), null, 2)}\n`);
   await writeFile(PAGE, table(results));
   await writeFile(README, withSummary(await readFile(README, 'utf8'), results));

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ROLE_NAME } from '../conf/values/role-name.ts';
-import { TASK_ENVIRONMENT } from '../training/process/task-context.ts';
+import { TASK_ENVIRONMENT } from '../contract/process/task-environment.ts';
 
 /*
  * What a program receives from its executor, for programs in any language: docs/environment.schema.json is generated from these schemas.
@@ -82,6 +82,7 @@ export const TONY_VARIABLES = z.object({
     .regex(/^\//)
     .optional()
     .describe('Folder of the runtime that tony-ts ships, with Node.js in bin/; not set with `runtime: system`'),
+  TONY_PROGRAM_ID: z.string().describe("Marks the program's processes: when the program ends, tony-ts ends all processes with this value"),
 });
 
 /** Returns the JSON schema of a program's environment, with the schema of the task file as a definition. */

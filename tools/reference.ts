@@ -73,7 +73,7 @@ function keysBelow(schema: JsonSchema, parent: string): ExplainedKey[] {
       return [];
     }
     seen.add(full);
-    return [own.children.length > 0 ? { ...own, fallback: null } : own, ...keysBelow(schema, full)];
+    return [own, ...keysBelow(schema, full)];
   });
 }
 

@@ -2,7 +2,7 @@
 /**
  * `npm test [-- checks | unit | integration [FILTER ...]]`: runs the set-up, then every check and test or only one group. `npm test --
  * changed [COMMIT]`: runs the checks, and the tests that import files changed since the commit (default: uncommitted changes). `npm test
- * -- long [FILTER ...]`: runs the tests that are too slow for every run. Requires only Node, npm, Python 3, Java and Maven on a fresh
+ * -- long [FILTER ...]`: runs the tests that are too slow for every run, and the property tests with fresh examples. Requires only Node, npm, Python 3, Java and Maven on a fresh
  * machine. The last line of the output is `N passed, N failed`.
  */
 import { mkdir, open, readFile, rm } from 'node:fs/promises';
@@ -47,6 +47,8 @@ if (hasDependencies) {
   const runtime = built && startsClusters ? runInherited(process.execPath, ['dist/tony-ts.js', 'runtime', 'build']) : null;
   runtime?.catch(() => {});
   if (wanted('checks')) {
+    // The generated types must be current, so that the compiler finds code that does not follow a .proto file.
+    await check('messages', () => runInherited(process.execPath, ['tools/protos.mjs', '--check']));
     await check('types', () => runTool('tsc', ['--noEmit']));
     await check('types of the pages', () => runTool('tsc', ['--noEmit', '-p', 'web/page/browser']));
     await check('lint and format', () => runTool('biome', ['ci', `--colors=${process.stdout.isTTY ? 'force' : 'off'}`, '.']));
@@ -57,7 +59,7 @@ if (hasDependencies) {
   if (startsClusters && built) {
     const prepared = [await check('hadoop', () => jars), await check('runtime', () => runtime)];
     if (prepared.every(Boolean)) {
-      const all = wanted('long') ? [await vitest('long')] : await integrationTests();
+      const all = wanted('long') ? await longTests() : await integrationTests();
       outcomes.push(...all);
       const none = filters.length > 0 && all.every(({ passed, failed, skipped }) => passed + failed + skipped === 0);
       if (none) {
@@ -76,6 +78,12 @@ async function integrationTests() {
   const later = async () => [await vitest('local', { later: true }), await vitest('own-cluster', { later: true })];
   const [shared, others] = await Promise.all([vitest('cluster'), later()]);
   return [shared, ...others];
+}
+
+/** Runs the long tests. Without a filter, also runs the unit tests with fresh examples for the property tests. */
+async function longTests() {
+  const properties = filters.length === 0 ? [await vitest('unit', { seed: 'fresh' })] : [];
+  return [...properties, await vitest('long')];
 }
 
 /**
@@ -110,10 +118,10 @@ async function check(name, action) {
 
 /**
  * @param {'unit' | 'cluster' | 'own-cluster' | 'local' | 'long'} project
- * @param {{ later?: boolean }} [options] later: prints the output after the run has ended
+ * @param {{ later?: boolean, seed?: string }} [options] later: prints the output after the run has ended; seed: see property-seed.ts
  * @returns {Promise<Outcome>}
  */
-async function vitest(project, { later = false } = {}) {
+async function vitest(project, { later = false, seed = '' } = {}) {
   const name = `${project} tests`;
   if (!later) {
     heading(name);
@@ -136,7 +144,7 @@ async function vitest(project, { later = false } = {}) {
   /** @type {Error | null} */
   let ending = null;
   const output = later ? await open(path.join(REPORTS, `${project}.txt`), 'w') : null;
-  await runTool('vitest', args, output?.fd).catch((error) => {
+  await runTool('vitest', args, { output: output?.fd, env: { TONY_TEST_SEED: seed } }).catch((error) => {
     ending = error;
   });
   await output?.close();
@@ -182,12 +190,13 @@ async function readReport(report) {
 /**
  * @param {string} name
  * @param {string[]} args
- * @param {number} [output] file descriptor for its output; default: this process's output
+ * @param {{ output?: number | undefined, env?: Record<string, string> }} [options] output: file descriptor for its output; default: this
+ *   process's output
  */
-function runTool(name, args, output) {
+function runTool(name, args, { output, env: more = {} } = {}) {
   // The integration tests use the package that this run has built.
-  const env = { ...process.env, TONY_PACKAGE_BUILT: '1' };
-  return runInherited(path.join(ROOT, 'node_modules', '.bin', name), args, { timeoutMs: 50 * 60_000, env, output });
+  const env = { ...process.env, TONY_PACKAGE_BUILT: '1', ...more };
+  return runInherited(path.join(ROOT, 'node_modules', '.bin', name), args, { timeoutMs: 75 * 60_000, env, output });
 }
 
 function summarize() {

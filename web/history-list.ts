@@ -8,7 +8,7 @@ export interface HistoryList {
 }
 
 export interface HistorySummary
-  extends Pick<JobStatus, 'applicationId' | 'user' | 'name' | 'queue' | 'state' | 'startedAt' | 'step' | 'message'> {
+  extends Pick<JobStatus, 'applicationId' | 'user' | 'name' | 'queue' | 'state' | 'submittedAt' | 'startedAt' | 'step' | 'message'> {
   /** Null if the job is still running or ended without a final status. */
   readonly finishedAt: number | null;
   /** The URL of the job's page, relative to the index page. */

@@ -55,6 +55,30 @@ test.each([
   expect(redacted({ command })).toEqual({ command: shown });
 });
 
+test.each(['DB_PASS', 'PASS', 'pass', 'SMTP-PASS', 'OPENAI_KEY', 'HF_KEY', 'encryption_keys', 'DB_PWD', 'HTTP_AUTH'])(
+  'redaction hides the value of %s',
+  (name) => {
+    expect(redacted({ env: { [name]: 'hunter2!' } })).toEqual({ env: { [name]: '***' } });
+    expect(redacted({ command: `${name}='hunter2!' run --${name} hunter2!` })).toEqual({ command: `${name}=*** run --${name} ***` });
+  },
+);
+
+test.each(['compass', 'bypass', 'KEYBOARD', 'monkey', 'key', 'keys', 'PASSES', 'author'])('redaction keeps the value of %s', (name) => {
+  expect(redacted({ env: { [name]: 'value' } })).toEqual({ env: { [name]: 'value' } });
+});
+
+test.each([
+  ['curl -H "Authorization: Bearer abc.def" https://x', 'curl -H "Authorization: Bearer ***" https://x'],
+  ["curl -H 'authorization:Basic YTpi'", "curl -H 'authorization:Basic ***'"],
+  ['{"Authorization": "token abc"}', '{"Authorization": "token ***"}'],
+  ['Authorization: abc', 'Authorization: ***'],
+  ['run sk-proj-0123456789abcdef now', 'run *** now'],
+  ['x=hf_abcdefghijklmnopqrstuvwx', 'x=***'],
+  ['a task-force-of-some-length here', 'a task-force-of-some-length here'],
+])('redaction hides the secrets in the text %s', (text, shown) => {
+  expect(redacted({ env: { X: text }, command: text })).toEqual({ env: { X: shown }, command: shown });
+});
+
 test('redaction keeps all other values unchanged', () => {
   const job = { name: 'a', steps: [1, 2.5, null, true], roles: [{ name: 'worker', env: {} }], acls: { view: { users: ['bob'] } } };
   expect(redacted(job)).toEqual(job);
@@ -72,6 +96,11 @@ test.each([
   ['assignments', 'a='],
   ['keys', '-----BEGIN '],
   ['tokens', 'eyJ'],
+  ['headers', 'authorization: '],
+  ['open headers', `authorization:${' '.repeat(1000)}`],
+  ['bearers', 'bearer '],
+  ['words', ' sk-'],
+  ['long words', 'sk-a'],
 ])('redaction of 400 kB of %s takes linear time', (_, part) => {
   const text = part.repeat(400_000 / part.length);
   const shown = redacted({ command: text, text, [text]: text }) as Record<string, unknown>;

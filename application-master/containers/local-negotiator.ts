@@ -111,6 +111,7 @@ export class LocalNegotiator implements Negotiator {
       // Do not report a maximum, so that a job that requests GPUs can also run on a machine without GPUs.
       maximum: {},
       resourceTypes: [...new Set(this.#options.frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
+      countsAll: true,
       queue: 'local',
       survivors: survivors.map(containerOf),
     };

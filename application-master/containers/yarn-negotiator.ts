@@ -1,7 +1,8 @@
-import type { FrozenJob, Role } from '../../conf/job.ts';
+import { CONTAINER_LAYOUT, type FrozenJob, type Role } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status/status.ts';
 import { dockerEnvironment } from '../../conf/values/docker.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { daemonUri } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
 import { type Credentials, credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/rpc/credentials.ts';
 import type { AllocatedContainer } from '../../hadoop/rpc/records.ts';
 import { ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
@@ -13,6 +14,8 @@ import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { Secret } from '../../platform/secret.ts';
+import type { Entry } from '../../storage/storage.ts';
+import { joinUri } from '../../storage/uri.ts';
 import { askedResources } from '../job/pending-reasons.ts';
 import type { Container } from '../job/state/events.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener, RegistrationResult } from './negotiator.ts';
@@ -41,6 +44,30 @@ export interface YarnNegotiatorOptions {
   readonly progress: () => number;
 }
 
+/**
+ * Creates the clients with which an ApplicationMaster talks to its ResourceManager and to NodeManagers.
+ * @throws TonyError CREDENTIALS_INVALID
+ */
+export function yarnClients(credentials: Credentials, { schedulers, minimumQop }: HadoopConfiguration, log: Logger) {
+  const token = findToken(credentials, MASTER_TOKEN_KIND);
+  if (token === undefined) {
+    throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
+  }
+  const scheduler = new ApplicationMasterClient({ schedulers, token, minimumQop, log });
+  return { scheduler, nodes: new NodeManagerClient({ tokens: scheduler.nodeTokens, minimumQop, log }) };
+}
+
+/** Returns job.json and the files that it lists, with URIs that NodeManagers can read. */
+export function containerResources(
+  { resources, staging, cluster }: Pick<FrozenJob, 'resources' | 'staging' | 'cluster'>,
+  { size, modifiedAt }: Pick<Entry, 'size' | 'modifiedAt'>,
+): readonly LocalResource[] {
+  const name = CONTAINER_LAYOUT.job;
+  const staged = joinUri(staging, name);
+  const uri = cluster.kind === 'yarn' ? daemonUri(HadoopConfiguration.fromProperties(cluster.hadoop), staged) : staged;
+  return [...resources, { name, uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }];
+}
+
 /** Requests containers from the ResourceManager, and starts and stops them through NodeManagers. */
 export class YarnNegotiator implements Negotiator {
   readonly #options: YarnNegotiatorOptions;
@@ -61,15 +88,9 @@ export class YarnNegotiator implements Negotiator {
     if (frozen.cluster.kind !== 'yarn') {
       throw new TonyError('INTERNAL', 'A local job does not negotiate with YARN.');
     }
-    const token = findToken(credentials(), MASTER_TOKEN_KIND);
-    if (token === undefined) {
-      throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
-    }
     this.#hosts = new Set([options.host]);
     const configuration = HadoopConfiguration.fromProperties(frozen.cluster.hadoop);
-    const { schedulers, minimumQop } = configuration;
-    this.#scheduler = new ApplicationMasterClient({ schedulers, token, minimumQop, log: options.log });
-    this.#nodes = new NodeManagerClient({ tokens: this.#scheduler.nodeTokens, minimumQop, log: options.log });
+    ({ scheduler: this.#scheduler, nodes: this.#nodes } = yarnClients(credentials(), configuration, options.log));
   }
 
   async register(endpoint: { host: string; rpcPort: number; trackingUrl: string }): Promise<RegistrationResult> {
@@ -78,6 +99,7 @@ export class YarnNegotiator implements Negotiator {
     return {
       maximum: registration.maximum,
       resourceTypes: registration.resourceTypes,
+      countsAll: registration.countsAll,
       queue: registration.queue,
       survivors: registration.previousContainers.flatMap((container) => this.#converted(container)),
     };

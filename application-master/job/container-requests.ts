@@ -1,8 +1,9 @@
 import type { Role } from '../../conf/job.ts';
+import { inGang } from '../../conf/role-conditions.ts';
 import type { Container } from './state/events.ts';
 import { type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
-import { inGang, isElastic, isIndependentlyReplaceable, isMember, lackingTasks, mayGrowSoon, restartsAlone } from './state/membership.ts';
-import { isTensorBoardRole, othersRun } from './state/tensorboard-task.ts';
+import { isElastic, isIndependentlyReplaceable, isMember, lackingTasks, mayGrowSoon, restartsAlone } from './state/membership.ts';
+import { othersRun } from './state/spare-task.ts';
 import type { Transition } from './state/transition.ts';
 
 export function wantedTasks(state: JobState, role: Role): Task[] {
@@ -16,10 +17,10 @@ export function wantedTasks(state: JobState, role: Role): Task[] {
   if (waiting.length === 0) {
     return [];
   }
-  if (isTensorBoardRole(job, role)) {
+  if (role.spare) {
     return othersRun(state) ? waiting : [];
   }
-  if (gang === null || !inGang({ role })) {
+  if (gang === null || !inGang(role)) {
     return waiting;
   }
   switch (gang.phase) {
@@ -41,11 +42,7 @@ export function wantedTasks(state: JobState, role: Role): Task[] {
 function othersHaveContainers(state: JobState): boolean {
   return (
     state.tasks.every(
-      (task) =>
-        task.state !== 'requested' ||
-        task.wait.held ||
-        (isElastic(task.role) && !isMember(task)) ||
-        isTensorBoardRole(jobOf(state), task.role),
+      (task) => task.state !== 'requested' || task.wait.held || (isElastic(task.role) && !isMember(task)) || task.role.spare,
     ) && lackingTasks(state).length === 0
   );
 }
@@ -70,13 +67,14 @@ export function assignContainers(transition: Transition, containers: readonly Co
     transition.update(task.slot, {
       state: 'launching',
       container: { ...container, savedRevision: transition.nextRevision, leaveRevision: null, reattachBy: null },
+      newest: { id: container.id, node: container.node, nodeHttp: container.nodeHttp },
       executor: null,
       attempts: task.attempts + 1,
       wait: { since: restartsAlone(transition.state, task) ? transition.now : task.wait.since, asked: false },
       exit: null,
       startedAt: null,
-      // TensorBoard counts as ready once its task has metrics, so discard the metrics from the task's previous container.
-      ...(isTensorBoardRole(transition.state.frozen.job, task.role) && { progress: { metrics: {} } }),
+      // A spare task counts as ready once it has metrics, so discard the metrics from its previous container.
+      ...(task.role.spare && { progress: { metrics: {} } }),
     });
     transition.assign(container.id, task.slot);
     const { cluster } = transition.state;

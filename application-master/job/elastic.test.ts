@@ -93,7 +93,7 @@ test('an elastic job does not start below its minimum', () => {
   const scene = new JobScenario(job());
   scene.register();
   addWorkers(scene, 1);
-  scene.wait(30_000);
+  scene.wait(9_000);
   expect(scene.of('start')).toEqual([]);
   expect(scene.status()).toMatchObject({ state: 'WAITING', message: expect.stringContaining('worker:1 got no container') });
 });

@@ -1,14 +1,17 @@
+import { inGang } from '../../conf/role-conditions.ts';
 import { describeEarlyEnd } from '../../conf/status/early-end.ts';
+import { isSignalled } from '../../conf/status/program-signal.ts';
 import type { Usage } from '../../conf/status/status.ts';
 import { greetUnassigned, noteLeft, noteStreamLost, recordUnassigned } from './ending.ts';
-import { isLastStraw } from './failures.ts';
+import { isLastStraw } from './first-failure.ts';
 import { startMember } from './gang.ts';
-import { failTask } from './recovery.ts';
+import { failTask, settleExits } from './recovery.ts';
 import { asGeneration, type Generation, next } from './state/counters.ts';
 import { oneLine, programEnd } from './state/diagnostics.ts';
 import type { EventFromExecutor, ProgramExit, Progress } from './state/events.ts';
+import { hear } from './state/executor-clock.ts';
 import { currentGeneration, isOver, jobOf, LIMITS, nameOf, type Task, type TaskExecutor, type TaskNotice } from './state/job-state.ts';
-import { inGang, isIndependentlyReplaceable, isMember, memberTasks, peerNumber } from './state/membership.ts';
+import { isIndependentlyReplaceable, isMember, memberTasks, peerNumber } from './state/membership.ts';
 import { graceMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
@@ -77,6 +80,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
     pendingExit: null,
     usage: null,
     ...before,
+    clock: hear(before?.clock ?? null, event.clock, transition.now),
     attached: true,
     host: event.host,
     port: event.port,
@@ -91,7 +95,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   if (transition.state.decision !== null) {
     return;
   }
-  if (!inGang(task)) {
+  if (!inGang(task.role)) {
     helloUnranked(transition, slot, event);
   } else if (transition.gang?.phase === 'forming' || !isMember(task)) {
     prepareForNext(transition, slot, event, before);
@@ -153,7 +157,8 @@ function helloReattaching(transition: Transition, slot: number, event: Said<'hel
     ranIn: event.generation,
     mayRun: event.phase === 'running',
   });
-  transition.update(slot, { generation: event.generation, state: 'running' });
+  noteStart(transition, slot, event.generation);
+  transition.update(slot, { state: 'running' });
   if (event.phase === 'ended' && event.generation === transition.state.generation) {
     ended(transition, slot, event);
   }
@@ -188,7 +193,7 @@ function ready(transition: Transition, event: Said<'ready'>): void {
     return;
   }
   const task = transition.task(slot);
-  if (!inGang(task)) {
+  if (!inGang(task.role)) {
     return;
   }
   if (transition.gang?.phase === 'forming' ? event.generation !== currentGeneration(transition.state) : isMember(task)) {
@@ -210,7 +215,8 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
     return;
   }
   const { executor } = transition.task(slot);
-  const { usage, progress } = event;
+  const { usage, progress, clock } = event;
+  transition.updateExecutor(slot, { clock: hear(executor?.clock ?? null, clock, transition.now, usage?.stopped !== true) });
   if ((usage !== null && isBusy(usage)) || progress !== null) {
     transition.patch({ busyAt: transition.now });
   }
@@ -303,9 +309,11 @@ function handleExit(transition: Transition, slot: number, exit: ProgramExit): vo
   if (program === null || program.phase === 'ended' || program.generation !== exit.generation) {
     return;
   }
-  if (inGang(task) && exit.generation !== transition.state.generation) {
+  if (inGang(task.role) && exit.generation !== transition.state.generation) {
     return;
   }
+  // A program that could not be started exits without a report of its start.
+  noteStart(transition, slot, exit.generation);
   transition.updateExecutor(slot, { program: { ...program, phase: 'ended' }, awaiting: null, mayRun: false, stoppedSince: null });
   if (transition.state.decision !== null) {
     return;
@@ -315,12 +323,9 @@ function handleExit(transition: Transition, slot: number, exit: ProgramExit): vo
     succeed(transition, slot);
   } else {
     const until = deferredUntil(transition, transition.task(slot), exit);
-    if (until > transition.now) {
-      transition.updateExecutor(slot, { pendingExit: { exit, until } });
-      transition.update(slot, { exit: programEnd(exit) });
-    } else {
-      failTask(transition, slot, { kind: 'program', exit });
-    }
+    transition.updateExecutor(slot, { pendingExit: { exit, since: transition.now, until } });
+    transition.update(slot, { exit: programEnd(exit) });
+    settleExits(transition);
   }
 }
 
@@ -334,7 +339,7 @@ function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): n
   if (lostRank !== null) {
     return lostRank.since + graceMs(jobOf(transition.state));
   }
-  return exit.code === -1 && isLastStraw(transition.state, task) ? transition.now + LIMITS.truthMs : transition.now;
+  return isSignalled(programEnd(exit)) && isLastStraw(transition.state, task) ? transition.now + LIMITS.truthMs : transition.now;
 }
 
 /**
@@ -354,16 +359,18 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
     return;
   }
   transition.updateExecutor(slot, { program: { generation, phase: 'running' }, awaiting: null, ranIn: generation, mayRun: true });
-  transition.update(slot, {
-    state: 'running',
-    generation,
-    startedAt: task.startedAt ?? transition.now,
-    failures: { unstarted: 0 },
-    wait: { rounds: 0 },
-  });
+  noteStart(transition, slot, generation);
+  transition.update(slot, { state: 'running', failures: { unstarted: 0 }, wait: { rounds: 0 } });
   // A later attempt needs the start time to enforce the time limit.
   transition.dirty ||= task.role.timeLimitMs !== null;
   transition.recordTask('program-started', transition.task(slot), { generation });
+}
+
+/** Counts the start of a program once, although its executor reports the program again to each attempt of the ApplicationMaster. */
+function noteStart(transition: Transition, slot: number, generation: Generation): void {
+  const { startedAt, generation: newest, programStarts } = transition.task(slot);
+  const isNew = startedAt === null || generation > newest;
+  transition.update(slot, { generation, ...(isNew && { startedAt: transition.now, programStarts: programStarts + 1 }) });
 }
 
 /**

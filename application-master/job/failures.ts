@@ -1,17 +1,18 @@
-import { constants } from 'node:os';
 import type { Role } from '../../conf/job.ts';
+import { inGang } from '../../conf/role-conditions.ts';
 import { describeFailure, describeStderr } from '../../conf/status/event-text.ts';
-import type { FailureCost, TaskFailure } from '../../conf/status/task-failure.ts';
+import { exitCodeOf, isSignalled } from '../../conf/status/program-signal.ts';
+import { endStateOf, type FailureCost, type TaskFailure } from '../../conf/status/task-failure.ts';
 import { counted } from '../../conf/values/quantities.ts';
-import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
+import { unpackingFailure, unusableFile } from '../../hadoop/yarn/container-exit.ts';
 import { backoffMs } from '../../platform/async/backoff.ts';
 import { isFree } from './ending.ts';
-import { type Cause, taskFailure } from './state/diagnostics.ts';
+import { type Cause, programEnd, taskFailure } from './state/diagnostics.ts';
 import type { ProgramExit } from './state/events.ts';
 import { type JobState, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
-import { inGang, isElastic, isIndependentlyReplaceable, memberTasks, peerNumber, restartsAlone } from './state/membership.ts';
-import { failuresInARow, isTensorBoardRole, tensorBoardPause } from './state/tensorboard-task.ts';
-import { answerMs, graceMs, silenceMs } from './state/timeouts.ts';
+import { isElastic, isIndependentlyReplaceable, restartsAlone } from './state/membership.ts';
+import { failuresInARow, sparePause } from './state/spare-task.ts';
+import { answerMs, silenceMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
 export interface Failure {
@@ -35,13 +36,12 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
   if (executor === null) {
     return container.reattachBy !== null && state.now >= container.reattachBy ? { kind: 'gone' } : null;
   }
-  const { pendingExit } = executor;
   const job = jobOf(state);
   const msSince = (time: number | null | undefined) => (typeof time === 'number' ? state.now - Math.max(time, state.heardFloor) : 0);
   // A failed exit explains the failure better than the executor's silence does, because whatever made the program exit may also have killed
-  // the executor.
-  if (pendingExit !== null && executor.lostRank === null) {
-    return state.now >= pendingExit.until ? { kind: 'program', exit: pendingExit.exit } : null;
+  // the executor. `nextFailure` decides when the exit is charged.
+  if (executor.pendingExit !== null && executor.lostRank === null) {
+    return null;
   }
   const silent = msSince(executor.lastHeard);
   if (silent >= silenceMs(job)) {
@@ -67,35 +67,6 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
 }
 
 /**
- * Returns the member to charge with a failure if members have reported a lost peer and no failure has explained their reports within
- * `graceMs`. Otherwise, returns null. Selects the member that is named in the most reports. If several members qualify, prefers one that
- * has not sent a report itself.
- */
-export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
-  if (state.gang?.phase !== 'started') {
-    return null;
-  }
-  const tasks = memberTasks(state);
-  const number = (task: Task) => peerNumber(tasks, task);
-  const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
-  const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));
-  if (due === undefined) {
-    return null;
-  }
-  const votes = (task: Task) => reporters.filter((reporter) => reporter.executor?.lostRank?.rank === number(task)).length;
-  const named = tasks
-    .filter((task) => task.container !== null && votes(task) > 0)
-    .sort((a, b) => votes(b) - votes(a) || Number(reporters.includes(a)) - Number(reporters.includes(b)) || number(a) - number(b));
-  // If no reported member has a container, charge a member that sent a report, because it cannot continue.
-  const { slot, executor } = named[0] ?? due;
-  const pendingExit = executor?.pendingExit ?? null;
-  if (pendingExit !== null) {
-    return { slot, cause: { kind: 'program', exit: pendingExit.exit } };
-  }
-  return { slot, cause: { kind: 'blamed', by: slot === due.slot ? 'itself' : nameOf(due) } };
-}
-
-/**
  * Counts a failure against the task's restarts. A failure that ends a generation also counts against the gang's restarts, because a bug may
  * cause a different task to fail each time. `maxRestarts` limits both counts. They decrease only if it later turns out that the cluster
  * caused the failure.
@@ -110,7 +81,7 @@ export function chargeFailure(transition: Transition, task: Task, cause: Cause):
       charged: failures.charged + (charged ? 1 : 0),
       free: failures.free + (charged ? 0 : 1),
       unstarted: wasStarted(task) ? 0 : failures.unstarted + 1,
-      inARow: isTensorBoardRole(jobOf(state), task.role) ? failuresInARow(state, task) : failures.inARow,
+      inARow: task.role.spare ? failuresInARow(state, task) : failures.inARow,
     },
   });
   return {
@@ -126,12 +97,12 @@ export function chargeFailure(transition: Transition, task: Task, cause: Cause):
 export function recordFailure(transition: Transition, { task, cause, facts }: Failure): void {
   const { role, index } = task;
   transition.recordTask('task-failed', task, { generation: task.generation, failure: facts });
-  const suspect =
-    task.container !== null && facts.cost !== 'victim' && speaksAgainstNode(cause) && !isTensorBoardRole(jobOf(transition.state), role);
+  const suspect = task.container !== null && facts.cost !== 'victim' && speaksAgainstNode(cause) && !role.spare;
   transition.update(task.slot, {
     exit: facts.cause.kind === 'program' ? facts.cause.exit : task.exit,
     failures: {
       newest: facts,
+      newestAt: transition.now,
       nodes: suspect ? [...task.failures.nodes, task.container.node].slice(-LIMITS.notices) : task.failures.nodes,
       launch: cause.kind === 'launch' || cause.kind === 'unheard' ? describeFailure(facts, role.name) : task.failures.launch,
     },
@@ -140,20 +111,6 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
   if (facts.cost === 'charged' && transition.state.firstFailure === null && role.tracking !== 'sidecar') {
     transition.patch({ firstFailure: { failure: { role: role.name, index, ...facts }, containerId: task.container?.id ?? null } });
   }
-}
-
-/**
- * Returns true if the task's next charged failure may end the job. In that case, the job first waits briefly for a report that the cluster
- * killed the program.
- */
-export function isLastStraw(state: JobState, task: Task): boolean {
-  const { policy, maxRestarts } = task.role.restart;
-  return (
-    policy === 'never' ||
-    task.role.retryOn !== null ||
-    task.failures.charged >= maxRestarts ||
-    (!restartsAlone(state, task) && (state.gang?.fruitless ?? 0) >= maxRestarts)
-  );
 }
 
 /**
@@ -175,14 +132,17 @@ export function correctFailure(transition: Transition, containerId: string, caus
   const free = isFree(cause.end);
   const failure = taskFailure(cause, free ? 'free' : 'charged', task.role, null);
   transition.recordTask('failure-corrected', task, { containerId, failure });
-  const { charged, free: notCharged } = task.failures;
-  transition.update(task.slot, {
-    failures: free ? { newest: failure, charged: Math.max(0, charged - 1), free: notCharged + 1 } : { newest: failure },
-  });
+  const { charged, free: notCharged, newestAt } = task.failures;
+  transition.update(task.slot, { failures: free ? { charged: Math.max(0, charged - 1), free: notCharged + 1 } : {} });
+  // The task may have failed again since, in its next container.
+  if (newestAt <= ending.since) {
+    const hasFailed = task.state === 'failed' || task.state === 'lost';
+    transition.update(task.slot, { failures: { newest: failure }, state: hasFailed ? endStateOf(cause) : task.state });
+  }
   if (transition.state.firstFailure?.containerId === containerId) {
     transition.patch({ firstFailure: free ? null : { failure: { role: task.role.name, index: task.index, ...failure }, containerId } });
   }
-  if (free && inGang(task) && !isIndependentlyReplaceable(jobOf(transition.state), task.role)) {
+  if (free && inGang(task.role) && !isIndependentlyReplaceable(jobOf(transition.state), task.role)) {
     transition.patchGang({ fruitless: Math.max(0, (transition.gang?.fruitless ?? 0) - 1) });
   }
   transition.dirty = true;
@@ -202,7 +162,7 @@ function countFruitless(transition: Transition): number {
 
 function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
   const incident = state.gang?.incident ?? null;
-  if (inGang(task) && incident !== null && state.now < incident.until && task.executor?.ranIn === incident.generation) {
+  if (inGang(task.role) && incident !== null && state.now < incident.until && task.executor?.ranIn === incident.generation) {
     return 'victim';
   }
   switch (cause.kind) {
@@ -225,7 +185,7 @@ function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
 
 /** Returns true if the cluster may later report a different cause, such as a preemption or a lost node. */
 function mayBeCorrected(cause: Cause): boolean {
-  return cause.kind === 'silent' || cause.kind === 'unanswered' || (cause.kind === 'program' && cause.exit.code === -1);
+  return cause.kind === 'silent' || cause.kind === 'unanswered' || (cause.kind === 'program' && isSignalled(programEnd(cause.exit)));
 }
 
 function speaksAgainstNode(cause: Cause): boolean {
@@ -261,7 +221,7 @@ export function whyNotRestarted(
   transition: Transition,
   { task, cause, facts: { cost }, fruitless }: Failure,
 ): { readonly why: 'restarts' | 'gang-restarts'; readonly text: string } | null {
-  if (isTensorBoardRole(jobOf(transition.state), task.role)) {
+  if (task.role.spare) {
     return null;
   }
   const { charged, free, unstarted } = transition.task(task.slot).failures;
@@ -294,6 +254,9 @@ export function whyNotRestarted(
   if (cause.kind === 'container' && cause.end === 'launch-failed' && unusableFile(cause.diagnostics) !== null) {
     return own('cannot be started');
   }
+  if (cannotBeUnpacked(task, cause)) {
+    return own('cannot be started, because localisation failed twice in the same way');
+  }
   if (unstarted >= LIMITS.unstarted) {
     return own(`could not be started ${unstarted} times in a row`);
   }
@@ -303,10 +266,22 @@ export function whyNotRestarted(
   return null;
 }
 
+/**
+ * Returns true if the task's container could not unpack an archive, like the task's previous container.
+ * @param task the task before this failure
+ */
+function cannotBeUnpacked(task: Task, cause: Cause): boolean {
+  const before = task.failures.newest?.cause;
+  if (cause.kind !== 'container' || cause.end !== 'launch-failed' || before?.kind !== 'container' || before.end !== 'launch-failed') {
+    return false;
+  }
+  const explanation = unpackingFailure(cause.diagnostics);
+  return explanation !== null && unpackingFailure(before.reason) === explanation;
+}
+
 /** Returns true if `retryOn` permits a restart after this exit. */
-function isRetried({ retryOn }: Role, { code, signal }: ProgramExit): boolean {
-  const number = (constants.signals as Readonly<Record<string, number>>)[signal];
-  return retryOn === null || retryOn.includes(number === undefined ? code : 128 + number);
+function isRetried({ retryOn }: Role, exit: ProgramExit): boolean {
+  return retryOn === null || retryOn.includes(exitCodeOf(programEnd(exit)) ?? 0);
 }
 
 function describeCodes(codes: readonly number[]): string {
@@ -319,8 +294,8 @@ function describeCodes(codes: readonly number[]): string {
  */
 export function restartPause(transition: Transition, slot: number): number {
   const { role, failures } = transition.task(slot);
-  if (isTensorBoardRole(jobOf(transition.state), role)) {
-    return tensorBoardPause(failures.inARow);
+  if (role.spare) {
+    return sparePause(failures.inARow);
   }
   return backoffMs(failures.unstarted - 2, { firstMs: 1_000, mostMs: 30_000 });
 }
@@ -328,11 +303,11 @@ export function restartPause(transition: Transition, slot: number): number {
 export function failureDiagnostics(state: JobState, { task, facts }: Failure, end: string): string {
   const stderr = describeStderr(facts);
   const next = stderr === '' ? ` See its log: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)}` : '';
-  return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${earlierFailure(state, task, facts)}`;
+  return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${describeFirstFailure(state, task, facts)}`;
 }
 
 /** Describes the job's first failure. Returns an empty string if `facts` already describes that failure. */
-function earlierFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
+function describeFirstFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
   if (firstFailure === null) {
     return '';
   }

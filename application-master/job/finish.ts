@@ -3,9 +3,8 @@ import { ask } from './container-requests.ts';
 import { detach } from './ending.ts';
 import type { DecisiveTask } from './state/decisive-task.ts';
 import { hasEnded, isOver, LIMITS } from './state/job-state.ts';
-import { isElastic, isMember } from './state/membership.ts';
+import { isElastic, isGivenUp, isMember } from './state/membership.ts';
 import { isChief } from './state/ranks.ts';
-import { isTensorBoardRole } from './state/tensorboard-task.ts';
 import type { Transition } from './state/transition.ts';
 
 export function decide(transition: Transition, result: JobResult, task: DecisiveTask | null = null): void {
@@ -21,7 +20,10 @@ export function decide(transition: Transition, result: JobResult, task: Decisive
   }
 }
 
-/** Ends the job as succeeded when all tracked tasks have ended. With `success: chief`, only the chief must have finished. */
+/**
+ * Ends the job as succeeded when all tracked tasks have ended. With `success: chief`, only the chief must have finished. With
+ * `success: ended`, tasks that the job continues without have ended, too.
+ */
 export function decideSuccess(transition: Transition): void {
   const { tasks, frozen, gang } = transition.state;
   // In an elastic role, only the members of the running generation count.
@@ -32,7 +34,10 @@ export function decideSuccess(transition: Transition): void {
     frozen.job.success === 'chief'
       ? tasks.filter(isChief)
       : tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
-  if (deciding.length > 0 && deciding.every(hasEnded)) {
+  if (
+    deciding.length > 0 &&
+    deciding.every((task) => hasEnded(task) || (frozen.job.success === 'ended' && isGivenUp(task) && !isChief(task)))
+  ) {
     decide(transition, { state: 'SUCCEEDED', diagnostics: transition.state.training.earlyEnd ?? '' });
   }
 }
@@ -73,9 +78,9 @@ function stopAll(transition: Transition, result: JobResult): void {
   const reason =
     result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job was killed' : 'the job has failed';
   for (const { slot, container, role } of transition.state.tasks) {
-    // Do not wait for TensorBoard, because it has no state to save.
+    // Do not wait for spare tasks, because they have no state to save.
     if (container !== null) {
-      detach(transition, slot, isTensorBoardRole(transition.state.frozen.job, role) ? 'stop' : 'leave', reason);
+      detach(transition, slot, role.spare ? 'stop' : 'leave', reason);
     }
   }
 }

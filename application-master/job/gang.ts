@@ -1,18 +1,13 @@
-import { createHash } from 'node:crypto';
+import { inGang } from '../../conf/role-conditions.ts';
 import { counted } from '../../conf/values/quantities.ts';
-import { formatDuration } from '../../conf/values/units.ts';
-import type { Member } from '../../training/process/task-context.ts';
-import { giveBack, predecessorsOf } from './ending.ts';
-import { decide } from './finish.ts';
-import { describeMissing } from './pending-reasons.ts';
+import type { Member } from '../../contract/process/task-context.ts';
+import { predecessorsOf } from './ending.ts';
 import { asGeneration, type Generation, next } from './state/counters.ts';
-
 import { type Gang, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
 import {
   describeRange,
   elasticRole,
   gangTasks,
-  inGang,
   isGivenUp,
   isIndependentlyReplaceable,
   isMember,
@@ -20,7 +15,6 @@ import {
   missingTasks,
 } from './state/membership.ts';
 import { inRankOrder } from './state/ranks.ts';
-import { isTensorBoardRole } from './state/tensorboard-task.ts';
 import type { Transition } from './state/transition.ts';
 
 export function freshGang(now: number): Gang {
@@ -28,6 +22,7 @@ export function freshGang(now: number): Gang {
     phase: 'forming',
     since: now,
     rounds: 0,
+    returns: 0,
     notBefore: now,
     claimRevision: null,
     fruitless: 0,
@@ -125,6 +120,7 @@ export function startGeneration(transition: Transition): void {
   transition.patchGang({
     phase: 'started',
     rounds: 0,
+    returns: 0,
     since: transition.now,
     claimRevision: null,
     enoughSince: null,
@@ -178,7 +174,7 @@ export function startReplacements(transition: Transition): void {
 export function startUnranked(transition: Transition): void {
   for (const task of transition.state.tasks) {
     const { container, executor } = task;
-    if (inGang(task) || task.state !== 'registered' || container === null || executor === null) {
+    if (inGang(task.role) || task.state !== 'registered' || container === null || executor === null) {
       continue;
     }
     if (
@@ -191,7 +187,7 @@ export function startUnranked(transition: Transition): void {
     }
     const generation = asGeneration(Math.max(1, transition.state.generation));
     markStarted(transition, task.slot, generation);
-    transition.act({ type: 'start', containerId: container.id, generation, members: membersOf(transition.state) });
+    transition.act({ type: 'start', containerId: container.id, generation, members: withAbsent(transition.state) });
   }
 }
 
@@ -219,12 +215,29 @@ function markStarted(transition: Transition, slot: number, generation: Generatio
   });
 }
 
+/**
+ * Returns the member list for a task outside the gang. The list has the same tasks and ranks at any time, although the gang may still be
+ * forming. A ranked task whose executor has not registered has no address.
+ */
+function withAbsent(state: JobState): Member[] {
+  const known = membersOf(state);
+  const ranked = gangTasks(state).filter(({ role }) => role.ranked);
+  const members = ranked.filter(({ rank }) => rank !== null);
+  const expected = members.length > 0 ? members : ranked.filter(({ role, index }) => index < role.instances);
+  return [
+    ...inRankOrder(expected).map(({ role, index, executor }, rank): Member => {
+      return { role: role.name, index, host: executor?.host ?? '', port: executor?.port ?? 0, rank };
+    }),
+    ...known.filter(({ rank, role }) => rank === null && !ranked.some((task) => task.role.name === role)),
+  ];
+}
+
 /** Returns the member list for start orders: first the ranked tasks in rank order, then all other registered tasks. */
 export function membersOf(state: JobState): Member[] {
   const known = state.tasks.flatMap((task): Member[] => {
     const { role, index, rank, executor } = task;
-    // Exclude TensorBoard and tasks that are waiting for the next generation, because programs do not connect to them.
-    if (isTensorBoardRole(state.frozen.job, role) || (inGang(task) && !isMember(task))) {
+    // Exclude spare tasks and tasks that are waiting for the next generation, because programs do not connect to them.
+    if (role.spare || (inGang(task.role) && !isMember(task))) {
       return [];
     }
     if (executor !== null) {
@@ -235,64 +248,4 @@ export function membersOf(state: JobState): Member[] {
   });
   const ranked = known.filter((member) => member.rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
   return [...ranked, ...known.filter((member) => member.rank === null)];
-}
-
-/**
- * Handles the gang timeout. The gang releases its containers, because otherwise two incomplete gangs could block each other forever. After
- * a pause that differs from job to job, the gang requests containers again.
- */
-export function endRound(transition: Transition): void {
-  const { gang, cluster, decision } = transition.state;
-  const { timeoutMs } = jobOf(transition.state).gang;
-  if (
-    gang === null ||
-    gang.phase !== 'forming' ||
-    cluster.registration === null ||
-    decision !== null ||
-    gangTasks(transition.state).some(({ wait }) => wait.held)
-  ) {
-    return;
-  }
-  if (transition.now - Math.max(gang.since, gang.notBefore) < timeoutMs) {
-    return;
-  }
-  const generation = next(transition.state.generation);
-  const missing = missingTasks(transition.state);
-  // The gang is complete and is waiting only for storage, so the timeout does not apply.
-  if (missing.length === 0) {
-    transition.patchGang({ since: transition.now });
-    return;
-  }
-  const rounds = gang.rounds + 1;
-  const sentence = describeMissing(transition.state, missing);
-  transition.record('gang-timeout', { generation, detail: sentence });
-  if (rounds >= LIMITS.rounds) {
-    decide(transition, {
-      state: 'FAILED',
-      diagnostics: `The gang was not complete within ${formatDuration(timeoutMs)}, ${rounds} times in a row. ${sentence}`,
-    });
-    return;
-  }
-  for (const task of gangTasks(transition.state)) {
-    if (isOver(task)) {
-      continue;
-    }
-    if (task.container !== null && task.executor === null) {
-      transition.update(task.slot, {
-        failures: { nodes: [...task.failures.nodes, task.container.node].slice(-LIMITS.notices) },
-      });
-    }
-    giveBack(transition, task, 'the gang was not complete in time');
-  }
-  transition.patchGang({ rounds, notBefore: transition.now + pause(transition.state, rounds) });
-  unclaim(transition);
-}
-
-/**
- * Returns the pause in ms before the gang requests containers again. The pause grows with each timeout. It includes jitter that is derived
- * from the application ID, so that jobs do not retry at the same time.
- */
-function pause(state: JobState, round: number): number {
-  const dice = createHash('sha256').update(`${state.frozen.applicationId} ${round}`).digest().readUInt16BE() / 0xffff;
-  return Math.ceil(jobOf(state).gang.timeoutMs * round * (0.05 + 0.1 * dice));
 }

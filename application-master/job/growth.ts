@@ -3,7 +3,6 @@ import { newGeneration } from './recovery.ts';
 import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
 import { awaitedTasks, elasticRole, growPause, isInFullSwing, isMember } from './state/membership.ts';
 import { isChief } from './state/ranks.ts';
-import { isTensorBoardRole } from './state/tensorboard-task.ts';
 import type { Transition } from './state/transition.ts';
 
 // Elastic jobs grow when the cluster has free resources. Extra tasks wait for the next checkpoint, because restarting at that point does
@@ -37,18 +36,18 @@ export function grow(transition: Transition): void {
  * If another task has waited for a container for longer than `LIMITS.yieldMs`, returns the extra tasks that have a container but are still
  * waiting for a checkpoint.
  */
-export function sparesInTheWay(state: JobState): Task[] {
+export function extraTasksInTheWay(state: JobState): Task[] {
   const role = elasticRole(jobOf(state));
   if (state.gang?.phase !== 'started' || role === null) {
     return [];
   }
-  const spares = state.tasks.filter((task) => task.role === role && !isMember(task) && task.container !== null);
-  if (spares.length === 0) {
+  const extra = state.tasks.filter((task) => task.role === role && !isMember(task) && task.container !== null);
+  if (extra.length === 0) {
     return [];
   }
-  const waits = (task: Task) => task.state === 'requested' && !isTensorBoardRole(jobOf(state), task.role);
+  const waits = (task: Task) => task.state === 'requested' && !task.role.spare;
   const since = (task: Task) => Math.max(task.wait.since, task.wait.notBefore);
-  return awaitedTasks(state).some((task) => waits(task) && state.now - since(task) >= LIMITS.yieldMs) ? spares : [];
+  return awaitedTasks(state).some((task) => waits(task) && state.now - since(task) >= LIMITS.yieldMs) ? extra : [];
 }
 
 /**

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { jobMessage } from '../../conf/status/job-message.ts';
+import { restartsOf } from '../../conf/status/status.ts';
 import { assignmentOf } from './job-machine.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 import type { Action } from './state/events.ts';
+import { LIMITS } from './state/job-state.ts';
 
 const evaluator = role({ name: 'evaluator' });
 const twoWorkers = frozen({ roles: [workers()] });
@@ -210,8 +212,8 @@ describe('silent executors', () => {
         .map(({ containerId }) => containerId),
     ).toEqual(['c1', 'c3']);
     expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
-    expect(scene.task('worker:1')).toMatchObject({ failures: 1, attempts: 2 });
-    expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 1 });
+    expect(scene.task('worker:1')).toMatchObject({ failures: 1, attempts: 2, programStarts: 2 });
+    expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 1, programStarts: 2 });
   });
 
   it('a silent executor is not lost when its stream breaks and it reconnects in time', () => {
@@ -596,7 +598,9 @@ describe('failing programs', () => {
   it('a failing program makes succeeded workers run again, because the new gang needs them', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c1', 0);
-    expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', containerId: null });
+    // The status keeps the container and the node of a task that is over, also after the container has been released.
+    expect(scene.state.tasks[0]?.container).toBeNull();
+    expect(scene.task('worker:0')).toMatchObject({ state: 'succeeded', containerId: 'c1', node: expect.any(String) });
     scene.exit('c2', 1);
     expect(scene.wanted('worker')).toBe(2);
     scene.serve();
@@ -698,13 +702,53 @@ describe('container losses that the cluster causes', () => {
     },
   );
 
-  it('the charge for a signal is refunded when the cluster reports that it ended the container', () => {
+  it.each([
+    [-1, 'SIGTERM'],
+    [143, ''],
+  ])('the charge for a signal (exit code %i) is refunded when the cluster reports that it ended the container', (code, signal) => {
     const scene = JobScenario.running(twoWorkers);
-    scene.exit('c1', -1, { signal: 'SIGTERM' });
+    scene.exit('c1', code, { signal });
     expect(scene.task('worker:0').failures).toBe(1);
     scene.end('c1', 'preempted', -102);
     expect(scene.task('worker:0').failures).toBe(0);
     expect(scene.failure('worker:0')).toBe('its container was preempted for another application');
+  });
+
+  it('a task that the job has given up takes the state of the corrected cause', () => {
+    const never = { policy: 'never', maxRestarts: 0 } as const;
+    const job = frozen({
+      success: 'chief',
+      roles: [workers({ instances: 1 }), role({ name: 'helper', ranked: false, tracking: 'tracked', restart: never })],
+    });
+    const givenUp = (silence: boolean): JobScenario => {
+      const scene = JobScenario.running(job);
+      if (silence) {
+        scene.silent.add(scene.container('helper:0'));
+        scene.wait(12_000);
+      } else {
+        scene.exit(scene.container('helper:0'), -1, { signal: 'SIGTERM' });
+        scene.wait(LIMITS.truthMs + 500);
+      }
+      return scene;
+    };
+    const silent = givenUp(true);
+    expect(silent.task('helper:0').state).toBe('lost');
+    silent.end('c2', 'memory-exceeded', -104);
+    expect(silent.task('helper:0')).toMatchObject({ state: 'failed', failure: { cause: { end: 'memory-exceeded' } } });
+    const killed = givenUp(false);
+    expect(killed.task('helper:0').state).toBe('failed');
+    killed.end('c2', 'preempted', -102);
+    expect(killed.task('helper:0')).toMatchObject({ state: 'lost', failure: { cause: { end: 'preempted' } } });
+  });
+
+  it('a late cause of an earlier failure does not replace the newest failure', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ instances: 1 })] }));
+    scene.exit('c1', -1, { signal: 'SIGTERM' });
+    scene.serve();
+    scene.wait(1_000);
+    scene.exit('c2', 3);
+    scene.end('c1', 'preempted', -102);
+    expect(scene.task('worker:0')).toMatchObject({ failures: 1, failure: { cause: { kind: 'program', exit: { code: 3 } } } });
   });
 
   it('a report from the cluster explains a death by a signal if it arrives shortly afterwards, before the job fails', () => {
@@ -731,7 +775,7 @@ describe('container losses that the cluster causes', () => {
 
     const killed = JobScenario.running(job);
     killed.exit('c1', -1, { signal: 'SIGKILL' });
-    killed.wait(3_500);
+    killed.wait(LIMITS.truthMs + 500);
     expect(killed.status().message).toContain('was killed by SIGKILL');
   });
 
@@ -740,29 +784,141 @@ describe('container losses that the cluster causes', () => {
     scene.end('c2', 'memory-exceeded', -104);
     expect(scene.task('worker:1').failures).toBe(1);
   });
+
+  it.each(['memory', 'time'])('a task that ends by its %s limit has failed, and its status names the node', (limit) => {
+    const restart = { policy: 'never', maxRestarts: 0 } as const;
+    const scene = JobScenario.running(frozen({ roles: [workers({ restart, timeLimitMs: 5_000 })] }));
+    const nodes = [0, 1].map((index) => scene.task(`worker:${index}`).node);
+    if (limit === 'memory') {
+      scene.end('c2', 'memory-exceeded', -104);
+    }
+    scene.wait(6_000);
+    const { state, failedTask } = scene.status();
+    expect(state).toBe('FAILED');
+    const index = failedTask?.index ?? -1;
+    expect(scene.task(`worker:${index}`)).toMatchObject({ state: 'failed', node: nodes[index] });
+  });
 });
 
 describe('incomplete gangs', () => {
-  it('an incomplete gang reports the missing tasks and the reason, releases its containers, retries after a pause, and finally fails the job', () => {
+  it('an incomplete gang returns its containers soon after the cluster has stopped allocating more, and finally fails the job', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
     scene.register();
     scene.hello(scene.allocate('worker'));
+    scene.wait(8_000);
     scene.allocate('worker', 'h2:1');
-    scene.wait(59_000);
-    expect(scene.status()).toMatchObject({ state: 'WAITING', waitingMs: 59_000 });
-    expect(jobMessage(scene.status())).toMatch(/^Waiting for 59 s\. worker:2 got no container \(.*\)\. worker:1 is starting\.$/);
-    scene.wait(1_500);
-    expect(scene.history.find((line) => line.startsWith('gang-timeout'))).toBe(
-      'gang-timeout worker:1 did not report from h2:1 after the container started (see: tony-ts logs application_1_0001 worker:1). ' +
+    scene.wait(9_500);
+    expect(scene.status()).toMatchObject({ state: 'WAITING', waitingMs: 17_500 });
+    expect(jobMessage(scene.status())).toMatch(/^Waiting for 18 s\. worker:2 got no container \(.*\)\. worker:1 is starting\.$/);
+    scene.wait(1_000);
+    expect(scene.history.filter((line) => line.startsWith('gang'))).toEqual([
+      'gang-returned worker:1 did not report from h2:1 after the container started (see: tony-ts logs application_1_0001 worker:1). ' +
         'worker:2 got no container (each requests 1 GiB of memory, 1 vcore; queue root.default has too little room left: 512 MiB of memory, 0 vcores).',
-    );
+    ]);
     expect(scene.ordered('stop-container').sort()).toEqual(['c1', 'c2']);
     expect(scene.wanted('worker')).toBe(0);
-    scene.wait(10_000);
+    expect(scene.status().message).toMatch(/ The job leaves the room to others, and requests all containers again in \d+ s or when enough/);
+    scene.wait(16_000);
     expect(scene.wanted('worker')).toBe(3);
     scene.wait(180_000);
     expect(scene.result).toMatchObject({ state: 'FAILED' });
     expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 1 min, 3 times in a row. worker:0-2 got no/);
+  });
+
+  it('a container that the gang returns before its program started is no restart', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
+    scene.register();
+    scene.hello(scene.allocate('worker'));
+    scene.wait(20_000);
+    expect(scene.ordered('stop-container')).toEqual(['c1']);
+    scene.wait(60_000);
+    scene.serve();
+    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(scene.task('worker:0')).toMatchObject({ attempts: 2, programStarts: 1 });
+    scene.exit(scene.container('worker:1'), 3);
+    scene.serve();
+    expect(scene.status().tasks.map(restartsOf)).toEqual([1, 1, 1]);
+  });
+
+  it('says that the room left is too small for the whole gang, although one more container would fit', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 3 })] }));
+    scene.register();
+    scene.say({ type: 'cluster', nodes: 3, headroom: { 'memory-mb': 2_048, vcores: 8 } });
+    scene.wait(9_000);
+    expect(jobMessage(scene.status())).toContain(
+      'worker:0-2 got no container (each requests 1 GiB of memory, 1 vcore; ' +
+        'queue root.default has too little room left for all tasks that start together: 2 GiB of memory)',
+    );
+  });
+
+  it('a gang whose containers have all started keeps them until its timeout', () => {
+    const scene = new JobScenario(twoWorkers);
+    scene.register();
+    scene.hello(scene.allocate('worker'));
+    scene.allocate('worker', 'h2:1');
+    scene.wait(59_000);
+    expect(scene.ordered('stop-container')).toEqual([]);
+    scene.wait(1_500);
+    expect(scene.history.find((line) => line.startsWith('gang-timeout'))).toContain('worker:1 did not report from h2:1');
+    expect(scene.ordered('stop-container').sort()).toEqual(['c1', 'c2']);
+  });
+
+  it('a gang keeps its containers while it gets more, and while it avoids nodes', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 9 })] }));
+    scene.register();
+    for (let n = 0; n < 7; n++) {
+      scene.hello(scene.allocate('worker'));
+      scene.wait(8_000);
+    }
+    expect(scene.ordered('stop-container')).toEqual([]);
+    const choosy = new JobScenario(twoWorkers);
+    choosy.register();
+    choosy.say({ type: 'cluster', nodes: 3, headroom: { 'memory-mb': 8192, vcores: 8 } });
+    choosy.hello(choosy.allocate('worker', 'h1:1'));
+    for (let n = 0; n < 2; n++) {
+      choosy.say({ type: 'launch-failed', containerId: choosy.allocate('worker', 'h2:1'), message: 'disk full' });
+    }
+    choosy.wait(25_000);
+    expect(choosy.ordered('stop-container')).toEqual([]);
+    expect(choosy.status().message).toContain('the job does not use h2:1 for now, because role worker failed there repeatedly');
+  });
+
+  it('a gang of one task keeps its request open', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })] }));
+    scene.register();
+    scene.wait(59_000);
+    expect(scene.of('ask')).toMatchObject([{ count: 1 }]);
+  });
+
+  it('a gang that waits requests its containers before its pause ends once the queue has enough room', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 2 })], gang: { timeoutMs: 3_600_000 } }));
+    scene.register();
+    const pauses = (): number => {
+      const from = scene.now;
+      while (scene.wanted('worker') === 0 && scene.now - from < 300_000) {
+        scene.wait(500);
+      }
+      return scene.now - from;
+    };
+    const holds = (): number => {
+      const from = scene.now;
+      while (scene.wanted('worker') > 0 && scene.now - from < 300_000) {
+        scene.wait(500);
+      }
+      return scene.now - from;
+    };
+    const rounds = Array.from({ length: 8 }, () => ({ hold: holds(), pause: pauses() }));
+    expect(Math.max(...rounds.map(({ hold }) => hold))).toBeLessThanOrEqual(LIMITS.longestHoldMs + 1_000);
+    // Each pause is at least half of its nominal length, which doubles.
+    for (const [at, { pause }] of rounds.entries()) {
+      expect(pause).toBeGreaterThanOrEqual(Math.min(LIMITS.longestReturnedMs, LIMITS.returnedMs * 2 ** at) / 2);
+    }
+    holds();
+    scene.say({ type: 'cluster', nodes: 3, headroom: { 'memory-mb': 2048, vcores: 1 } });
+    scene.wait(LIMITS.longestReturnedMs / 4);
+    expect(scene.wanted('worker')).toBe(0);
+    scene.say({ type: 'cluster', nodes: 3, headroom: { 'memory-mb': 2048, vcores: 2 } });
+    expect(pauses()).toBeLessThanOrEqual((LIMITS.longestReturnedMs * 3) / 4 - LIMITS.longestReturnedMs / 4 + 1_000);
   });
 
   it('the number of timed-out rounds is reset after the gang has run', () => {
@@ -874,6 +1030,25 @@ describe('failures on one node', () => {
     );
   });
 
+  it('a job fails when the same archive cannot be unpacked twice, but not for a cause that may pass', () => {
+    const launch = (text: string): JobScenario => {
+      const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })] }));
+      scene.register();
+      for (const node of ['h1:1', 'h2:1']) {
+        scene.wait(2_000);
+        const diagnostics = `The container could not be launched: ${text}`;
+        scene.end(scene.allocate('worker', node), 'launch-failed', -1000, diagnostics);
+      }
+      return scene;
+    };
+    const malformed = 'java.nio.file.InvalidPathException: Malformed input or input contains unmappable characters: /nm/filecache/1/a';
+    expect(launch(malformed).result?.diagnostics).toMatch(
+      /^worker:0 cannot be started, because localisation failed twice in the same way: its container on h2:1 could not be started: .*InvalidPathException.*\. A NodeManager reports this if it cannot unpack an archive because of file names outside ASCII\. Rename these files/,
+    );
+    expect(launch('gzip: stdin: not in gzip format').result?.state).toBe('FAILED');
+    expect(launch('java.net.ConnectException: Connection refused').result).toBeNull();
+  });
+
   it('a job fails with the reason when its containers never start', () => {
     const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })], gang: { timeoutMs: 3_600_000 } }));
     scene.register();
@@ -962,6 +1137,33 @@ describe('second ApplicationMaster attempts', () => {
     expect(next.result?.state).toBe('SUCCEEDED');
   });
 
+  it('each attempt counts the start of a program that it finds running once', () => {
+    const scene = JobScenario.running(withEvaluator);
+    const starts = ({ status }: JobScenario) => status.call(scene).tasks.map(({ programStarts }) => programStarts);
+    expect(starts(scene)).toEqual([1, 1, 1]);
+    // The snapshot is older than the starts of the first attempt, but newer than those of the second one.
+    let before = scene;
+    for (let attempt = 2; attempt < 5; attempt++) {
+      const { next, survivors } = resume(before, withEvaluator);
+      next.snapshot = before.snapshot;
+      next.register(survivors);
+      for (const { id } of survivors) {
+        next.hello(id, { generation: 1, phase: 'running' });
+      }
+      expect(next.status().tasks.map(({ programStarts }) => programStarts)).toEqual([1, 1, 1]);
+      next.say({ type: 'heartbeat', containerId: 'c1', generation: 1, usage: null, progress: null, clock: next.clock('c1') });
+      before = next;
+    }
+  });
+
+  it('counts the start of a program that could not be executed', () => {
+    const scene = new JobScenario(frozen({ roles: [workers({ instances: 1 })] }));
+    scene.register();
+    scene.hello(scene.allocate('worker'));
+    scene.exit('c1', 125, { generation: 1 });
+    expect(scene.task('worker:0')).toMatchObject({ programStarts: 1, failures: 1 });
+  });
+
   it('a second attempt processes the exits that the executors report in their Hellos', () => {
     const { next, survivors } = resume(JobScenario.running(twoWorkers));
     next.hello('c1', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '', permanent: false } });
@@ -1011,9 +1213,11 @@ describe('second ApplicationMaster attempts', () => {
     const first = JobScenario.running(job);
     first.exit('c1', 0);
     const { next, survivors } = resume(first, job);
+    expect(next.task('worker:0')).toMatchObject({ state: 'succeeded', containerId: 'c1' });
     next.register(survivors);
     next.hello('c2', { generation: 1, phase: 'running' });
     next.hello('c3', { generation: 1, phase: 'idle' });
+    expect(next.task('worker:0')).toMatchObject({ state: 'requested', containerId: null });
     expect(next.of('start')).toEqual([]);
     expect(next.of('prepare').map(({ containerId, generation }) => `${containerId} ${generation}`)).toEqual(['c2 2', 'c3 2']);
     expect(next.wanted('worker')).toBe(1);
@@ -1248,7 +1452,7 @@ describe('notices', () => {
 });
 
 describe('TensorBoard', () => {
-  const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } });
+  const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar', spare: true, restart: { policy: 'on-failure', maxRestarts: 1 } });
   const withTensorBoard = (changes: Partial<Parameters<typeof frozen>[0]> = {}) =>
     frozen({ roles: [workers(), tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 }, ...changes });
 
@@ -1299,6 +1503,8 @@ describe('TensorBoard', () => {
     expect(scene.wanted('tensorboard')).toBe(0);
     expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: null, tensorboard: { state: 'unavailable' } });
     expect(scene.status().tensorboard.message).toContain('requests containers');
+    // The cluster cannot provide the container, and no program has failed.
+    expect(scene.task('tensorboard:0').state).toBe('lost');
   });
 
   it('TensorBoard does not fail the job when the cluster refuses its request', () => {
@@ -1522,4 +1728,16 @@ describe('limits of the site file', () => {
     waiting.wait(120_000);
     expect(waiting.status().state).toBe('WAITING');
   });
+});
+
+it('a task without a rank gets the same ranked tasks, whether or not their executors have registered', () => {
+  const late = new JobScenario(frozen({ roles: [workers(), role({ name: 'evaluator' })] }));
+  late.register();
+  late.hello(late.allocate('evaluator'));
+  const members = late.of('start').at(-1)?.members ?? [];
+  expect(members.map(({ role: name, index, rank }) => [name, index, rank])).toEqual([
+    ['worker', 0, 0],
+    ['worker', 1, 1],
+    ['evaluator', 0, null],
+  ]);
 });

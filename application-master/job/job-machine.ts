@@ -1,5 +1,6 @@
 import type { FrozenJob, Job, Role } from '../../conf/job.ts';
-import { conditionsOf } from '../../conf/role-conditions.ts';
+import { conditionsOf, inGang } from '../../conf/role-conditions.ts';
+import { endStateOf } from '../../conf/status/task-failure.ts';
 import { assignContainers, wantedTasks } from './container-requests.ts';
 import { forget, noteLostNode } from './ending.ts';
 import { heardFromExecutor } from './executors.ts';
@@ -8,22 +9,51 @@ import { decide, decideSuccess, finish } from './finish.ts';
 import { freshGang } from './gang.ts';
 import { grow } from './growth.ts';
 import { impossibleAsk } from './pending-reasons.ts';
-import { preemptionAnnounced } from './preemption.ts';
 import { failTask, recover } from './recovery.ts';
 import { matchSurvivors, settle, withSnapshot } from './restore.ts';
 import { endFollowers, endServers, recordHeldRoles, releaseRoles } from './role-order.ts';
 import { asGeneration, asRevision, type Revision } from './state/counters.ts';
 import { oneLine } from './state/diagnostics.ts';
 import type { Action, Event } from './state/events.ts';
-import type { JobState, Task } from './state/job-state.ts';
-import { inGang } from './state/membership.ts';
+import { type JobState, LIMITS, type Task } from './state/job-state.ts';
 import { places, type TaskPlace } from './state/ranks.ts';
 import { snapshotOf } from './state/snapshot.ts';
 import type { Snapshot } from './state/snapshot-format.ts';
-import { isTensorBoardRole } from './state/tensorboard-task.ts';
 import { Transition } from './state/transition.ts';
-import { tokensReported } from './tokens.ts';
 import { isStall, watch } from './watch.ts';
+
+/** Value of `about` in notices about delegation tokens. These notices concern the whole job, so their `task` is empty. */
+const ABOUT_TOKENS = 'tokens';
+
+/** Records a report about the delegation tokens. The report's notice replaces the previous one. */
+function tokensReported(transition: Transition, { event, detail, notice }: Extract<Event, { type: 'tokens' }>): void {
+  transition.record(event, { detail: oneLine(detail) });
+  const others = transition.state.training.notices.filter(({ task, about }) => task !== '' || about !== ABOUT_TOKENS);
+  const notices = notice === null ? others : [...others, { task: '', text: oneLine(notice), about: ABOUT_TOKENS }];
+  transition.patchTraining({ notices: notices.slice(-LIMITS.notices) });
+}
+
+/**
+ * Orders all ranked tasks to store a checkpoint, because the cluster will preempt some of the job's containers, usually within a few
+ * seconds. The next generation then loses only the steps after this checkpoint.
+ */
+function preemptionAnnounced(transition: Transition, containerIds: readonly string[]): void {
+  const announced = containerIds.flatMap((id): Task[] => {
+    const slot = transition.state.byContainer.get(id);
+    return slot === undefined ? [] : [transition.task(slot)];
+  });
+  for (const task of announced) {
+    transition.recordTask('preemption-announced', task, { detail: 'the cluster is about to preempt the container' });
+  }
+  if (!announced.some(({ role }) => inGang(role))) {
+    return;
+  }
+  for (const { role, state, container, generation } of transition.state.tasks) {
+    if (role.ranked && state === 'running' && container !== null) {
+      transition.act({ type: 'order-checkpoint', containerId: container.id, generation });
+    }
+  }
+}
 
 // The job state machine makes all of the ApplicationMaster's decisions. `step` is a pure function. It takes a state and an event, and
 // returns the next state and a list of actions. It first applies the event, and then calls the rules in `follow`, which depend only on the
@@ -63,7 +93,7 @@ export function createJob(
     byContainer: new Map(),
     ending: new Map(),
     roleEnds: new Map(),
-    gang: tasks.some(inGang) ? freshGang(now) : null,
+    gang: tasks.some(({ role }) => inGang(role)) ? freshGang(now) : null,
     revisions: { newest: asRevision(0), durable: asRevision(0) },
     firstFailure: null,
     training: { metrics: {}, checkpointStep: 0, notices: [], earlyEnd: null },
@@ -179,8 +209,8 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
   if (transition.state.cluster.registration !== null) {
     return;
   }
-  const { maximum, resourceTypes, queue } = event;
-  transition.patch({ cluster: { ...transition.state.cluster, registration: { maximum, resourceTypes, queue } } });
+  const { maximum, resourceTypes, countsAll, queue } = event;
+  transition.patch({ cluster: { ...transition.state.cluster, registration: { maximum, resourceTypes, countsAll, queue } } });
   transition.patchGang({ since: transition.now, notBefore: transition.now });
   for (const task of transition.state.tasks) {
     transition.update(task.slot, { wait: { since: transition.now } });
@@ -196,7 +226,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
   recordHeldRoles(transition);
   for (const role of transition.state.frozen.job.roles) {
     const sentence = impossibleAsk(transition.state, role);
-    if (sentence !== null && isTensorBoardRole(transition.state.frozen.job, role)) {
+    if (sentence !== null && role.spare) {
       goWithout(transition, role, sentence);
     } else if (sentence !== null) {
       decide(transition, { state: 'FAILED', diagnostics: sentence });
@@ -223,7 +253,7 @@ function goWithout(transition: Transition, role: Role, sentence: string): void {
   const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
   for (const task of transition.state.tasks) {
     if (task.role === role) {
-      transition.update(task.slot, { state: 'lost', failures: { newest: failure } });
+      transition.update(task.slot, { state: endStateOf(failure.cause), failures: { newest: failure } });
     }
   }
   transition.dirty = true;
@@ -242,7 +272,7 @@ function askRefused(transition: Transition, name: string, message: string): void
   const tasks = transition.state.tasks.filter((task) => task.role === role);
   if (
     role === undefined ||
-    isTensorBoardRole(transition.state.frozen.job, role) ||
+    role.spare ||
     transition.state.restored ||
     tasks.some((task) => task.attempts > 0) ||
     wantedTasks(transition.state, role).length === 0
@@ -308,9 +338,11 @@ function freshTask(job: Job, place: TaskPlace, slot: number, now: number): Task 
     rank: null,
     state: 'requested',
     container: null,
+    newest: null,
     executor: null,
     attempts: 0,
-    failures: { charged: 0, free: 0, unstarted: 0, inARow: 0, newest: null, launch: null, nodes: [] },
+    programStarts: 0,
+    failures: { charged: 0, free: 0, unstarted: 0, inARow: 0, newest: null, newestAt: 0, launch: null, nodes: [] },
     wait: { since: now, rounds: 0, notBefore: now, asked: false, held: conditionsOf(job, place.role).length > 0 },
     generation: asGeneration(0),
     exit: null,

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { taskFailure } from '../../conf/status/job-status.fixture.ts';
 import { statusOf } from './job-status.ts';
@@ -6,7 +6,7 @@ import { JobScenario } from './simulator/job-scenario.ts';
 import type { JobState } from './state/job-state.ts';
 import { type TaskChanges, Transition } from './state/transition.ts';
 
-const sidecar = role({ name: 'tensorboard', tracking: 'sidecar' });
+const sidecar = role({ name: 'tensorboard', tracking: 'sidecar', spare: true });
 const serving = { logdir: null, serve: true, memoryMb: 1024 };
 const scene = JobScenario.running(frozen({ roles: [workers()] }));
 
@@ -73,4 +73,51 @@ test('the status contains the first failure as data, and ignores failures of sid
   });
   job.exit(first ?? '', 5, { stderr: 'later' });
   expect(job.status().failure).toMatchObject({ role: 'worker', index: 1 });
+});
+
+describe('a job that recovers', () => {
+  test.each([
+    ['with a gang', workers()],
+    ['without a gang', role({ name: 'worker', instances: 2 })],
+  ])('names the task that failed last, in each of three failures in a row (%s)', (_, workerRole) => {
+    const job = JobScenario.running(frozen({ roles: [workerRole] }));
+    for (const name of ['worker:1', 'worker:0', 'worker:1']) {
+      job.wait(60_000);
+      job.exit(job.container(name), 7);
+      expect(job.status()).toMatchObject({
+        state: 'RECOVERING',
+        message: expect.stringMatching(new RegExp(`^${name}: its program on h[12]:1 exited with code 7`)),
+        failedTask: { role: 'worker', index: Number(name.at(-1)) },
+      });
+      job.serve();
+      expect(job.status()).toMatchObject({ state: 'RUNNING', failedTask: null });
+    }
+  });
+
+  test('shows the step from which its programs resume', () => {
+    const job = JobScenario.running(frozen({ roles: [workers()] }));
+    const container = job.container('worker:0');
+    const progress = {
+      step: 4068,
+      total: 10_000,
+      metrics: {},
+      checkpointStep: 3850,
+      notices: [],
+      ending: false,
+      earlyEnd: null,
+      lostRank: null,
+    };
+    job.say({ type: 'heartbeat', containerId: container, generation: 1, clock: job.clock(container), usage: null, progress } as never);
+    expect(job.status()).toMatchObject({ step: 4068, checkpointStep: 3850 });
+    job.exit(job.container('worker:1'), 7);
+    expect(job.status()).toMatchObject({ state: 'RECOVERING', step: 3850, checkpointStep: 3850 });
+    expect(job.task('worker:0').step).toBe(3850);
+  });
+});
+
+test('the status names the time of the submission, but no time after the start of the ApplicationMaster', () => {
+  const at = (submittedAt: number) => statusOf({ ...scene.state, frozen: { ...scene.state.frozen, submittedAt } }, scene.now);
+  const { startedAt } = scene.state;
+  expect(at(startedAt - 240_000)).toMatchObject({ submittedAt: startedAt - 240_000, startedAt });
+  expect(at(startedAt + 9_000)).toMatchObject({ submittedAt: startedAt, startedAt });
 });

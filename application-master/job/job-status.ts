@@ -1,12 +1,11 @@
-import { TENSORBOARD_ROLE } from '../../conf/job.ts';
-import { conditionsOf } from '../../conf/role-conditions.ts';
+import { conditionsOf, inGang } from '../../conf/role-conditions.ts';
 import type { ElasticStatus, JobStatus, OrphanedContainer, TaskStatus, TensorBoardStatus } from '../../conf/status/status.ts';
 import { predecessorsOf } from './ending.ts';
-import { describeNewestFailure, describePredecessors, describeWait, predecessorsEndAt } from './pending-reasons.ts';
+import { describeGangPause, describeNewestFailure, describePredecessors, describeWait, predecessorsEndAt } from './pending-reasons.ts';
 import { describeHeldRoles } from './role-order.ts';
 import { progressOf } from './state/job-progress.ts';
-import { type Decision, isOver, type JobState, nameOf, type Task } from './state/job-state.ts';
-import { awaitedTasks, elasticRole, inGang, isIndependentlyReplaceable, isMember } from './state/membership.ts';
+import { type Decision, isOver, type JobState, nameOf, placeOf, type Task } from './state/job-state.ts';
+import { awaitedTasks, elasticRole, isIndependentlyReplaceable, isMember } from './state/membership.ts';
 import { mergedMetrics } from './state/snapshot.ts';
 
 /** How long a task must wait, in ms, before the status mentions the wait. Shorter waits are normal. */
@@ -24,6 +23,8 @@ export function statusOf(state: JobState, now: number): JobStatus {
       : phase(decision.result.state, decision.result.diagnostics, { failedTask: failedTaskOf(decision) })),
     masterAttempt: state.attempt,
     generations: state.gang === null ? Math.max(0, ...state.tasks.map((task) => task.generation)) : state.generation,
+    // The client's clock may be fast.
+    submittedAt: Math.min(frozen.submittedAt, state.startedAt),
     startedAt: state.startedAt,
     finishedAt: decision?.at ?? null,
     step: stepOf(state),
@@ -55,19 +56,21 @@ function phaseOf(state: JobState): Phase {
   const awaited = awaitedTasks(state).filter((task) => task.role.tracking !== 'sidecar');
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
   // The gang does not form while it waits for other roles.
-  const gang = state.tasks.some((task) => inGang(task) && task.wait.held) ? null : state.gang;
+  const gang = state.tasks.some((task) => inGang(task.role) && task.wait.held) ? null : state.gang;
   const ranWell = gang === null ? waited.length === 0 && awaited.every((task) => task.state !== 'registered') : gang.phase === 'started';
   const since = gang === null ? Math.min(state.now, ...waited.map((task) => task.wait.since)) : gang.since;
   const long = waited.length > 0 && state.cluster.registration !== null && state.now - since >= REPORTED_WAIT_MS;
   const blocked = awaited.filter(
     (task) => task.state === 'registered' && task.executor?.program === null && predecessorsOf(state, task).length > 0,
   );
-  const unfenced = blocked.filter((task) => !inGang(task) || isIndependentlyReplaceable(state.frozen.job, task.role));
+  const unfenced = blocked.filter((task) => !inGang(task.role) || isIndependentlyReplaceable(state.frozen.job, task.role));
   const message = [
-    ...(long ? [describeWait(state, waited)] : []),
+    ...(long ? [describeWait(state, waited), describeGangPause(state)] : []),
     ...describePredecessors(state, unfenced),
     ...describeHeldRoles(state),
-  ].join(' ');
+  ]
+    .filter((sentence) => sentence !== '')
+    .join(' ');
   const endAt = predecessorsEndAt(state, unfenced);
   const durations = { waitingMs: long ? state.now - since : null, predecessorsEndInMs: endAt === null ? null : endAt - state.now };
   if (ranWell) {
@@ -78,15 +81,23 @@ function phaseOf(state: JobState): Phase {
     gang === null
       ? awaited.some((task) => task.generation > 0 && (waited.includes(task) || (task.state === 'registered' && task.attempts > 1)))
       : state.generation > 0;
-  const failed = awaited.find((task) => task.failures.newest !== null && task.generation === state.generation && !isOver(task));
+  const failed = newestFailed(state, awaited);
   if (before) {
-    return message !== '' || failed === undefined
-      ? phase('RECOVERING', message, durations)
-      : phase('RECOVERING', `${nameOf(failed)}: ${describeNewestFailure(failed)}`, {
-          failedTask: { role: failed.role.name, index: failed.index },
-        });
+    // The failure stays visible while the job waits, because it is what the user must mend.
+    const facts = failed === undefined ? {} : { failedTask: { role: failed.role.name, index: failed.index } };
+    const failure = failed === undefined ? '' : `${nameOf(failed)}: ${describeNewestFailure(failed)}`;
+    const separator = failure === '' || message === '' ? '' : '. ';
+    return phase('RECOVERING', `${failure}${separator}${message}`, { ...durations, ...facts });
   }
   return phase(long ? 'WAITING' : 'STARTING', message, durations);
+}
+
+/** Returns the task whose failure the job recovers from, or undefined if the recovery has another reason. */
+function newestFailed({ generation }: JobState, awaited: readonly Task[]): Task | undefined {
+  // Without a gang, no generation is counted, and all programs run in the first one.
+  const failed = awaited.filter((task) => task.failures.newest !== null && task.generation === Math.max(1, generation) && !isOver(task));
+  const causes = failed.filter(({ failures }) => failures.newest?.cost !== 'victim');
+  return (causes.length > 0 ? causes : failed).toSorted((one, other) => other.failures.newestAt - one.failures.newestAt)[0];
 }
 
 function failedTaskOf({ task }: Decision): JobStatus['failedTask'] {
@@ -94,11 +105,10 @@ function failedTaskOf({ task }: Decision): JobStatus['failedTask'] {
 }
 
 /**
- * Returns the job's TensorBoard status. TensorBoard is ready once its task has metrics. A user-defined role with the same name is not
- * TensorBoard.
+ * Returns the job's TensorBoard status. TensorBoard is the only spare role, and is ready once its task has metrics.
  */
 function tensorBoardOf(state: JobState): TensorBoardStatus {
-  const task = state.frozen.job.tensorboard.serve ? state.tasks.find((each) => each.role.name === TENSORBOARD_ROLE) : undefined;
+  const task = state.tasks.find(({ role }) => role.spare);
   if (task === undefined) {
     return { state: 'off', message: '' };
   }
@@ -153,6 +163,7 @@ function stepOf(state: JobState): number {
 }
 
 function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
+  const place = placeOf(task);
   return {
     role: task.role.name,
     index: task.index,
@@ -160,10 +171,11 @@ function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
     rank: task.rank,
     generation: task.generation,
     attempts: task.attempts,
+    programStarts: task.programStarts,
     failures: task.failures.charged,
-    containerId: task.container?.id ?? null,
-    node: task.container?.node ?? null,
-    nodeHttp: task.container?.nodeHttp ?? null,
+    containerId: place?.id ?? null,
+    node: place?.node ?? null,
+    nodeHttp: place?.nodeHttp ?? null,
     step: task.progress.step,
     metrics: task.progress.metrics,
     usage: task.executor?.usage ?? null,

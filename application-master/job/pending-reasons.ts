@@ -1,11 +1,15 @@
 import type { Role } from '../../conf/job.ts';
+import { inGang } from '../../conf/role-conditions.ts';
 import { describeFailure } from '../../conf/status/event-text.ts';
 import { counted } from '../../conf/values/quantities.ts';
+import { firstNames } from '../../platform/text/first-names.ts';
 import { predecessorsOf } from './ending.ts';
 import { describeMb, oneLine } from './state/diagnostics.ts';
 import { type JobState, nameOf, type Task } from './state/job-state.ts';
+import { awaitedTasks } from './state/membership.ts';
 
 export const GPU = 'yarn.io/gpu';
+const MOST_NAMED = 5;
 
 /** Returns the resources of a role's container, keyed by YARN's resource names. */
 export function askedResources(role: Role): Record<string, number> {
@@ -71,20 +75,53 @@ function reasonOf(state: JobState, task: Task): string {
     return `got no container, because the ResourceManager rejects the request: ${oneLine(refusal)}`;
   }
   const launch = task.failures.launch === null ? '' : `; before that, ${oneLine(task.failures.launch)}`;
+  if (task.wait.notBefore > state.now) {
+    return `pauses after its failure, and requests its next container ${inTime(task.wait.notBefore - state.now)}${launch}`;
+  }
   return `got no container (${lackOf(state, task.role)})${launch}`;
 }
 
+/** Explains why a role has no container. Names only causes that the ResourceManager's answers or the job's own requests prove. */
 function lackOf(state: JobState, role: Role): string {
   const asked = askedResources(role);
   const ask = `each requests ${describeAll(asked)}${role.nodeLabel === null ? '' : ` on nodes labelled ${role.nodeLabel}`}`;
   const headroom = state.cluster.headroom;
   const queue = state.cluster.registration === null ? 'the queue' : `queue ${state.cluster.registration.queue}`;
   const short = Object.keys(asked).filter((name) => (headroom[name] ?? Number.POSITIVE_INFINITY) < (asked[name] ?? 0));
-  if (short.length > 0) {
-    const room = describeAll(Object.fromEntries(short.map((name) => [name, Math.max(0, headroom[name] ?? 0)])));
-    return `${ask}; ${queue} has too little room left: ${room}`;
+  const ofGang = state.tasks.some((task) => task.role === role && inGang(task.role)) ? gangShortage(state) : [];
+  const lacking = short.length > 0 ? short : ofGang;
+  if (lacking.length > 0) {
+    const room = describeAll(Object.fromEntries(lacking.map((name) => [name, Math.max(0, headroom[name] ?? 0)])));
+    return `${ask}; ${queue} has too little room left${short.length > 0 ? '' : ' for all tasks that start together'}: ${room}`;
   }
-  return `${ask}; ${queue} has room, but no single node has that much free. Lower roles.${role.name}.instances (${role.instances}) or its resources, or wait for other applications to end`;
+  const avoided = state.requests.asks.get(role.name)?.excludedNodes ?? [];
+  if (avoided.length > 0) {
+    return `${ask}; the job does not use ${firstNames(avoided, MOST_NAMED)} for now, because role ${role.name} failed there repeatedly`;
+  }
+  return `${ask}; ${queue} has this much left in total, but YARN has not allocated it on any node`;
+}
+
+/** Returns the resources of which the headroom, as the ResourceManager reports it, does not cover all requests of the gang. */
+export function gangShortage(state: JobState): string[] {
+  const { headroom, registration } = state.cluster;
+  const tasks = awaitedTasks(state).filter((task) => inGang(task.role) && task.container === null);
+  return Object.entries(headroom).flatMap(([name, free]) => {
+    const isCounted = name === 'memory-mb' || registration?.countsAll === true;
+    const wanted = tasks.reduce((sum, { role }) => sum + (askedResources(role)[name] ?? 0), 0);
+    return isCounted && wanted > free ? [name] : [];
+  });
+}
+
+function inTime(ms: number): string {
+  return `in ${Math.ceil(ms / 1000)} s`;
+}
+
+/** Explains that the gang pauses after it has returned its containers. Returns an empty string if it does not pause. */
+export function describeGangPause({ gang, now }: JobState): string {
+  if (gang?.phase !== 'forming' || gang.returns === 0 || gang.notBefore <= now) {
+    return '';
+  }
+  return `The job leaves the room to others, and requests all containers again ${inTime(gang.notBefore - now)} or when enough is free.`;
 }
 
 function describeAll(amounts: Readonly<Record<string, number>>): string {

@@ -1,30 +1,28 @@
+import { inGang } from '../../conf/role-conditions.ts';
+import { endStateOf } from '../../conf/status/task-failure.ts';
 import { ask } from './container-requests.ts';
 import { type Detachment, detach, letLeave } from './ending.ts';
-import {
-  chargeFailure,
-  type Failure,
-  failureDiagnostics,
-  findBlamedMember,
-  lossOf,
-  recordFailure,
-  restartPause,
-  whyNotRestarted,
-} from './failures.ts';
+import { chargeFailure, type Failure, failureDiagnostics, lossOf, recordFailure, restartPause, whyNotRestarted } from './failures.ts';
 import { decide } from './finish.ts';
+import { earlierFailure, findBlamedMember, isSettling, nextFailure } from './first-failure.ts';
 import { claimGeneration, prepare, startGeneration, startReplacements, startUnranked, unclaim } from './gang.ts';
 import { describeWaitingRoles } from './role-order.ts';
 import type { Cause } from './state/diagnostics.ts';
 import { hasEnded, jobOf, nameOf, type Task } from './state/job-state.ts';
-import { canBeGivenUp, gangTasks, inGang, isExpendable, isMember, memberTasks, restartsAlone } from './state/membership.ts';
+import { canBeGivenUp, gangTasks, isExpendable, isMember, memberTasks, restartsAlone } from './state/membership.ts';
 import { graceMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
-// The recovery steps in chronological order, from the loss of a task until the next generation starts.
+// The recovery steps in chronological order, from the loss of a task until the next generation starts. A new job begins with step 4: to the
+// machine, a task that never had a container is like one that lost its container.
 
 /** Step 1, on every tick: detects lost tasks, for example a task whose executor has missed heartbeats. */
 export function detectLostTasks(transition: Transition): void {
   for (const { slot } of transition.state.tasks) {
     const cause = lossOf(transition.state, transition.task(slot));
+    if (cause?.kind === 'time-limit' && isSettling(transition.state)) {
+      continue;
+    }
     if (cause !== null) {
       // A program at its time limit may store a last checkpoint. All other losses leave no working executor.
       failTask(transition, slot, cause, cause.kind === 'time-limit' ? 'leave' : 'stop');
@@ -33,20 +31,38 @@ export function detectLostTasks(transition: Transition): void {
       return;
     }
   }
+  settleExits(transition);
   const blamed = findBlamedMember(transition.state);
-  if (blamed !== null) {
+  if (blamed !== null && transition.state.decision === null) {
     failTask(transition, blamed.slot, blamed.cause);
   }
 }
 
+/** Charges failed exits, in the order in which they happened. Stops at the first one whose cause is not certain yet. */
+export function settleExits(transition: Transition): void {
+  for (let next = nextFailure(transition.state); next !== null; next = nextFailure(transition.state)) {
+    failTask(transition, next.slot, next.cause);
+    if (transition.state.decision !== null) {
+      return;
+    }
+  }
+}
+
 /**
- * Step 2: charges the failure to the task, stops the task's container, and restarts the task if it has restarts left. If an executor or the
- * cluster reports a failure, recovery begins with this step.
+ * Step 2: charges the failure to the task, stops the task's container, and restarts the task if it has restarts left. If the cluster reports a
+ * failure, recovery begins with this step. If another task's failure came first, that failure is charged, and this one counts as its
+ * consequence.
  */
 export function failTask(transition: Transition, slot: number, cause: Cause, how: Detachment = 'stop'): void {
   const task = transition.task(slot);
   if (hasEnded(task) || transition.state.decision !== null) {
     detach(transition, slot, how, 'it is no longer needed');
+    return;
+  }
+  const earlier = earlierFailure(transition.state, task);
+  if (earlier !== null) {
+    failTask(transition, earlier.slot, earlier.cause);
+    failTask(transition, slot, cause, how);
     return;
   }
   const failure = chargeFailure(transition, task, cause);
@@ -70,9 +86,9 @@ function restart(transition: Transition, { task, facts }: Failure): void {
 
 function giveUp(transition: Transition, failure: Failure, end: NonNullable<ReturnType<typeof whyNotRestarted>>): void {
   const { task, cause } = failure;
-  transition.update(task.slot, { state: cause.kind === 'program' ? 'failed' : 'lost' });
+  transition.update(task.slot, { state: endStateOf(cause) });
   // The job can continue without a sidecar, but not without a gang member.
-  if (task.role.tracking === 'sidecar' && !inGang(task)) {
+  if (task.role.tracking === 'sidecar' && !inGang(task.role)) {
     return;
   }
   const expendable = isExpendable(transition.state, task);
@@ -107,14 +123,18 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
     phase: 'forming',
     since: transition.now,
     rounds: 0,
+    returns: 0,
     notBefore: transition.now,
     members: [],
     incident: options.incidentUntil === null ? null : { generation: ended, until: options.incidentUntil },
     why: options.why,
   });
   unclaim(transition);
+  const { checkpointStep } = transition.state.training;
   for (const task of gangTasks(transition.state)) {
     transition.updateContainer(task.slot, { leaveRevision: null });
+    // The steps since the checkpoint are lost.
+    transition.update(task.slot, { progress: { step: Math.min(task.progress.step, checkpointStep) } });
     if (task.executor !== null) {
       prepare(transition, task.slot);
     } else if (hasEnded(task)) {
@@ -124,7 +144,8 @@ export function newGeneration(transition: Transition, options: { incidentUntil: 
 }
 
 /**
- * Step 4, after every event: starts programs that can start, and requests containers for tasks that have none. The events that follow are
+ * Step 4, after almost every event: starts programs that can start, and requests containers for tasks that have none, also for the first time.
+ * Each call derives the requests anew from the state. The events that follow are
  * `allocated` from the cluster, `hello` from the executor in a new container, and `ready` from an executor that is prepared.
  */
 export function recover(transition: Transition): void {

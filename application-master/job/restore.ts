@@ -1,3 +1,4 @@
+import { inGang } from '../../conf/role-conditions.ts';
 import { isTaskOver } from '../../conf/status/status.ts';
 import { stopUnassigned } from './ending.ts';
 import { membersOf, startMember } from './gang.ts';
@@ -5,7 +6,7 @@ import { newGeneration } from './recovery.ts';
 import { withoutStarted } from './role-order.ts';
 import type { Event } from './state/events.ts';
 import { hasEnded, type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
-import { inGang, isIndependentlyReplaceable, isMember, memberTasks } from './state/membership.ts';
+import { isIndependentlyReplaceable, isMember, memberTasks } from './state/membership.ts';
 import type { Snapshot, SnapshotTask } from './state/snapshot-format.ts';
 import { reattachMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
@@ -63,14 +64,16 @@ function withSaved(task: Task, saved: SnapshotTask | undefined, snapshot: Snapsh
   const known = {
     rank: saved.rank,
     attempts: saved.attempts,
+    programStarts: saved.programStarts ?? saved.attempts,
     failures: { ...task.failures, charged: saved.failures, newest: saved.failure, nodes: saved.failedNodes },
     generation: saved.generation,
     startedAt: saved.startedAt,
+    newest: saved.newest,
   };
   // A gang task that succeeded in an earlier generation runs again.
   if (
     isTaskOver(saved.state) &&
-    (!inGang(task) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost')
+    (!inGang(task.role) || saved.generation === snapshot.generation || saved.state === 'failed' || saved.state === 'lost')
   ) {
     return { ...task, ...known, state: saved.state, exit: saved.exit };
   }

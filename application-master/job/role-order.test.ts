@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import type { Role } from '../../conf/job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
+import { LIMITS } from './state/job-state.ts';
 
 const load = (changes: Partial<Role> = {}) => role({ name: 'load', ...changes });
 const afterLoad = { after: [{ role: 'load', state: 'succeeded' }] } as const;
@@ -305,6 +306,7 @@ describe('time limits', () => {
     const scene = new JobScenario(limited());
     scene.register();
     scene.hello(scene.allocate('worker'));
+    scene.allocate('worker');
     scene.wait(50_000);
     scene.serve();
     scene.wait(19_000);
@@ -346,11 +348,11 @@ describe('retryOn', () => {
   it('retryOn counts an end by signal n as exit code 128 + n', () => {
     const scene = one({ retryOn: [137] });
     scene.exit(scene.container('worker:0'), -1, { signal: 'SIGKILL' });
-    scene.wait(4_000);
+    scene.wait(LIMITS.truthMs + 500);
     scene.serve();
     expect(scene.task('worker:0')).toMatchObject({ state: 'running', failures: 1 });
     scene.exit(scene.container('worker:0'), -1, { signal: 'SIGSEGV' });
-    scene.wait(4_000);
+    scene.wait(LIMITS.truthMs + 500);
     expect(scene.result?.state).toBe('FAILED');
   });
 });

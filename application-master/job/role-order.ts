@@ -1,11 +1,10 @@
 import type { EndAfter, Role, RoleCondition } from '../../conf/job.ts';
-import { conditionsOf, describeConditions } from '../../conf/role-conditions.ts';
+import { conditionsOf, describeConditions, inGang } from '../../conf/role-conditions.ts';
 import { formatDuration } from '../../conf/values/units.ts';
 import { decide } from './finish.ts';
 import { describeNewestFailure } from './pending-reasons.ts';
-
 import { hasEnded, isOver, type JobState, jobOf, nameOf, type Task } from './state/job-state.ts';
-import { inGang, isElastic, isGivenUp, isMember } from './state/membership.ts';
+import { isElastic, isGivenUp, isMember } from './state/membership.ts';
 import type { Transition } from './state/transition.ts';
 
 // The `after` and `endAfter` options determine when roles start and end. With `after`, a role does not request containers until the named
@@ -13,7 +12,8 @@ import type { Transition } from './state/transition.ts';
 
 /** Ends the wait for each role that has already had a container, because such a role met its conditions in an earlier attempt. */
 export function withoutStarted(tasks: readonly Task[]): Task[] {
-  const hasStarted = (task: Task) => tasks.some((each) => each.attempts > 0 && (each.role === task.role || (inGang(each) && inGang(task))));
+  const hasStarted = (task: Task) =>
+    tasks.some((each) => each.attempts > 0 && (each.role === task.role || (inGang(each.role) && inGang(task.role))));
   return tasks.map((task) => (task.wait.held && hasStarted(task) ? { ...task, wait: { ...task.wait, held: false } } : task));
 }
 
@@ -50,7 +50,7 @@ function release(transition: Transition, role: Role, conditions: readonly RoleCo
       transition.update(task.slot, { wait: { held: false, since: transition.now, notBefore: transition.now } });
     }
   }
-  if (inGang({ role })) {
+  if (inGang(role)) {
     transition.patchGang({ since: transition.now, notBefore: transition.now });
   }
   transition.record('role-released', { role: role.name, detail: describeConditions(conditions) });
@@ -71,7 +71,7 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
  */
 function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
   const isRanked = tasks.some(({ role }) => role.name === name && role.ranked);
-  const counts = (role: string) => role === name || (isRanked && tasks.some((task) => task.role.name === role && inGang(task)));
+  const counts = (role: string) => role === name || (isRanked && tasks.some((task) => task.role.name === role && inGang(task.role)));
   return (
     tasks.some(({ role, container }) => container !== null && counts(role.name)) ||
     [...ending.values()].some(({ role, reported }) => reported === 'nothing' && counts(role))
@@ -104,7 +104,7 @@ export function endFollowers(transition: Transition): void {
   }
   for (const role of followers) {
     // Do not stop members while their gang is still forming.
-    if (role.endAfter !== null && isDue(transition, role.endAfter) && (!inGang({ role }) || transition.gang?.phase === 'started')) {
+    if (role.endAfter !== null && isDue(transition, role.endAfter) && (!inGang(role) || transition.gang?.phase === 'started')) {
       endRole(transition, role, role.endAfter);
     }
   }
@@ -144,7 +144,8 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
 }
 
 /**
- * Stops the parameter servers once all ranked tasks have ended, even if other tasks, such as an evaluator, are still running. Otherwise, a
+ * Stops the parameter servers and the extra tasks of elastic roles once all ranked tasks have ended, even if other tasks, such as an
+ * evaluator, are still running. Otherwise, a
  * server's failure would repeat training that has already succeeded.
  */
 export function endServers(transition: Transition): void {
@@ -153,7 +154,9 @@ export function endServers(transition: Transition): void {
   if (gang === null || gang.phase === 'forming' || !ranked.every(isOver)) {
     return;
   }
-  for (const task of tasks.filter((each) => each.role.servesParameters && !isOver(each))) {
+  // Other roles may wait until an elastic role has no containers, so tasks that could only have joined a later generation stop too.
+  const isSpare = (task: Task) => ranked.length > 0 && isElastic(task.role) && !isMember(task);
+  for (const task of tasks.filter((each) => (each.role.servesParameters || isSpare(each)) && !isOver(each))) {
     stopNormally(transition, task, 'all ranked tasks had ended');
   }
 }

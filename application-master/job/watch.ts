@@ -2,14 +2,14 @@ import { formatDuration } from '../../conf/values/units.ts';
 import { forgiveNodes } from './container-requests.ts';
 import { chaseEnding, giveBack } from './ending.ts';
 import { decide } from './finish.ts';
-import { endRound } from './gang.ts';
-import { shrinkFor, sparesInTheWay } from './growth.ts';
+import { extraTasksInTheWay, shrinkFor } from './growth.ts';
+import { watchIncompleteGang } from './incomplete-gang.ts';
 import { describeMissing } from './pending-reasons.ts';
 import { detectLostTasks, failTask, newGeneration } from './recovery.ts';
 
 import { isOver, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
 import { isElastic, isExpendable, isMember, restartsAlone } from './state/membership.ts';
-import { isTensorBoardRole, tensorBoardTasksInTheWay } from './state/tensorboard-task.ts';
+import { spareTasksInTheWay } from './state/spare-task.ts';
 import { heartbeatIntervalMs, silenceMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
@@ -23,16 +23,16 @@ export function watch(transition: Transition): void {
   endIdleJob(transition);
   detectLostTasks(transition);
   forgiveNodes(transition);
-  for (const task of tensorBoardTasksInTheWay(transition.state)) {
+  for (const task of spareTasksInTheWay(transition.state)) {
     giveBack(transition, task, 'other tasks wait for a container');
   }
-  for (const task of sparesInTheWay(transition.state)) {
+  for (const task of extraTasksInTheWay(transition.state)) {
     giveBack(transition, task, 'another task needs its resources');
   }
   for (const { slot } of transition.state.tasks) {
     endLoneRound(transition, slot);
   }
-  endRound(transition);
+  watchIncompleteGang(transition);
 }
 
 /**
@@ -97,7 +97,7 @@ function endLoneRound(transition: Transition, slot: number): void {
   ) {
     return;
   }
-  if (isTensorBoardRole(jobOf(transition.state), task.role) && task.container === null) {
+  if (task.role.spare && task.container === null) {
     return;
   }
   if (

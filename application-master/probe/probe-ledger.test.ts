@@ -3,8 +3,7 @@ import type { NodeToProbe } from '../../conf/node-probe.ts';
 import { ProbeLedger } from './probe-ledger.ts';
 
 const target = (node: string): NodeToProbe => ({ node, host: node.split(':')[0] ?? '', rack: '/default-rack', label: null });
-const facts = (containerId: string, port = 40_000) =>
-  ({ type: 'facts', containerId, facts: 'tony-probe glibc=2.36\n', port, storage: '' }) as const;
+const facts = (port = 40_000) => ({ facts: 'tony-probe glibc=2.36\n', port, storage: '' });
 
 test('each NodeManager of a host gets one container', () => {
   const ledger = new ProbeLedger(['h:1', 'h:2', 'other:1'].map(target));
@@ -20,16 +19,16 @@ test('listening containers connect to each other and report which nodes they rea
   for (const name of ['a', 'b', 'c']) {
     ledger.allocated(`of-${name}`, `${name}:1`);
   }
-  ledger.facts(facts('of-a', 1));
-  ledger.facts(facts('of-b', 2));
+  ledger.facts('of-a', facts(1));
+  ledger.facts('of-b', facts(2));
   expect(ledger.hasAllFacts).toBe(false);
   ledger.ended('of-c', 64, 'tony-probe glibc=2.17\ntony-probe runtimeError=GLIBC_2.28 not found\n');
   expect(ledger.hasAllFacts).toBe(true);
   expect([...ledger.peers()]).toEqual([
-    ['of-a', { type: 'peers', peers: [{ node: 'b:1', host: 'b', port: 2 }] }],
-    ['of-b', { type: 'peers', peers: [{ node: 'a:1', host: 'a', port: 1 }] }],
+    ['of-a', [{ node: 'b:1', host: 'b', port: 2 }]],
+    ['of-b', [{ node: 'a:1', host: 'a', port: 1 }]],
   ]);
-  ledger.reached('of-a', { type: 'reached', tried: 1, unreached: [{ node: 'b:1', reason: 'refused' }] });
+  ledger.reached('of-a', { tried: 1, unreached: [{ node: 'b:1', reason: 'refused' }] });
   ledger.ended('of-b', 137, '');
   expect(ledger.hasAllReached).toBe(true);
   expect(ledger.nodes(1000)).toMatchObject([
@@ -58,9 +57,9 @@ test('in a large cluster, each node connects to at most 64 other nodes', () => {
   const ledger = new ProbeLedger(names.map((name) => target(`${name}:1`)));
   for (const name of names) {
     ledger.allocated(name, `${name}:1`);
-    ledger.facts(facts(name));
+    ledger.facts(name, facts());
   }
   const peers = ledger.peers();
-  expect(new Set([...peers.values()].map((each) => each.peers.length))).toEqual(new Set([64]));
-  expect(peers.get('n99')?.peers[0]?.node).toBe('n0:1');
+  expect(new Set([...peers.values()].map(({ length }) => length))).toEqual(new Set([64]));
+  expect(peers.get('n99')?.[0]?.node).toBe('n0:1');
 });

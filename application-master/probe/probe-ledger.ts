@@ -49,6 +49,11 @@ export class ProbeLedger {
     return true;
   }
 
+  /** Returns true if the container has been assigned to a node. */
+  has(containerId: string): boolean {
+    return this.#of(containerId) !== undefined;
+  }
+
   /** Returns the number of containers that YARN must still allocate on a host. Several NodeManagers can share a host. */
   missingOn(host: string): number {
     return this.#entries.filter(({ target, containerId, failure }) => target.host === host && containerId === null && failure === '')
@@ -61,7 +66,7 @@ export class ProbeLedger {
     }
   }
 
-  facts({ containerId, facts, port, storage }: ProbeFacts): void {
+  facts(containerId: string, { facts, port, storage }: ProbeFacts): void {
     const entry = this.#of(containerId);
     if (entry !== undefined && entry.facts === null) {
       Object.assign(entry, { facts: parseFacts(facts), port, storage });
@@ -124,7 +129,7 @@ export class ProbeLedger {
       all.map(({ containerId }, at) => {
         const next = ring.slice(at + 1, at + Math.min(all.length, MOST_PEERS + 1));
         const peers = next.map(({ target, port }) => ({ node: target.node, host: target.host, port: port ?? 0 }));
-        return [containerId ?? '', { type: 'peers', peers }];
+        return [containerId ?? '', peers];
       }),
     );
   }

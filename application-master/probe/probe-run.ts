@@ -1,19 +1,26 @@
+import { lookup } from 'node:dns/promises';
 import type { ContainerInputs } from '../../conf/container-inputs.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS } from '../../conf/job.ts';
-import { type NodeToProbe, PROBE_LAYOUT, type ProbedNode, type ProbeOrder } from '../../conf/node-probe.ts';
-import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { credentialsForTasks, findToken, MASTER_TOKEN_KIND } from '../../hadoop/rpc/credentials.ts';
+import { type NodeToProbe, PROBE_LAYOUT, type ProbedNode, type ProbeOrder, type ProbeResult } from '../../conf/node-probe.ts';
+import { parseProbeOrder } from '../../conf/resolve/frozen-job.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { credentialsForTasks } from '../../hadoop/rpc/credentials.ts';
 import type { AllocatedContainer } from '../../hadoop/rpc/records.ts';
-import { ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
-import { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
+import type { ApplicationMasterClient } from '../../hadoop/yarn/application-master-protocol.ts';
+import type { NodeManagerClient } from '../../hadoop/yarn/container-management-protocol.ts';
 import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
 import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { formatAddress } from '../../platform/address.ts';
 import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import { Secret } from '../../platform/secret.ts';
+import { createStorage } from '../../storage/create-storage.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { containerResources, yarnClients } from '../containers/yarn-negotiator.ts';
+import { containerProof } from '../rpc/executor-service.ts';
 import { ProbeLedger } from './probe-ledger.ts';
-import { ProbeServer } from './probe-server.ts';
+import { ProbeService } from './probe-service.ts';
 
 const BEAT_MS = 200;
 /** Memory size of a probe container. Node.js maps about 1 GiB of virtual memory, and YARN may enforce a limit on virtual memory. */
@@ -24,67 +31,82 @@ const CONTAINER_MB = 1024;
  */
 const REACH_MS = 30_000;
 
-export interface ProbeRunOptions {
+/**
+ * Runs the probe that `tony-ts doctor --probe` has submitted, and writes its result to the staging folder.
+ * @throws TonyError JOB_INVALID, NOT_FOUND, CREDENTIALS_INVALID, and the errors of YARN and HDFS
+ */
+export async function probeNodes(inputs: ContainerInputs, log: Logger): Promise<void> {
+  const order = parseProbeOrder(inputs.job.toString('utf8'));
+  const host = inputs.variable('NM_HOST');
+  const hadoop = HadoopConfiguration.fromProperties(order.cluster.hadoop);
+  const storage = createStorage({ hadoop, user: order.user });
+  const staged = joinUri(order.staging, CONTAINER_LAYOUT.job);
+  const job = await storage.stat(staged);
+  if (job === null) {
+    throw new TonyError('NOT_FOUND', `${staged} was removed.`);
+  }
+  const run = new ProbeRun({ order, inputs, hadoop, resources: containerResources(order, job), host, log });
+  const result: ProbeResult = { version: 1, master: host, nodes: await run.probe() };
+  await storage.write(joinUri(order.staging, PROBE_LAYOUT.result), Buffer.from(JSON.stringify(result)), {
+    permission: 0o600,
+    makeParents: false,
+  });
+  await run.finish();
+  storage.close();
+}
+
+interface ProbeRunOptions {
   readonly order: ProbeOrder;
   readonly inputs: ContainerInputs;
   readonly hadoop: HadoopConfiguration;
   /** Files for the containers, including job.json. */
   readonly resources: readonly LocalResource[];
   readonly host: string;
-  readonly address: string;
   readonly log: Logger;
 }
 
 /** Starts one container on each node, and collects the containers' reports. */
-export class ProbeRun {
+class ProbeRun {
   readonly #options: ProbeRunOptions;
   readonly #ledger: ProbeLedger;
   readonly #scheduler: ApplicationMasterClient;
   readonly #nodes: NodeManagerClient;
-  readonly #server: ProbeServer;
+  readonly #service: ProbeService;
   /** Hosts to probe. The request for a host has the allocation request ID `index + 1`. */
   readonly #hosts: readonly NodeToProbe[];
   #port = 0;
 
   constructor(options: ProbeRunOptions) {
     const { order, inputs, hadoop, log } = options;
-    const token = findToken(inputs.credentials, MASTER_TOKEN_KIND);
-    if (token === undefined) {
-      throw new TonyError('CREDENTIALS_INVALID', 'The container has no token for the ResourceManager.');
-    }
-    const { schedulers, minimumQop } = hadoop;
     this.#options = options;
     this.#ledger = new ProbeLedger(order.nodes);
-    this.#scheduler = new ApplicationMasterClient({ schedulers, token, minimumQop, log });
-    this.#nodes = new NodeManagerClient({ tokens: this.#scheduler.nodeTokens, minimumQop, log });
+    ({ scheduler: this.#scheduler, nodes: this.#nodes } = yarnClients(inputs.credentials, hadoop, log));
     this.#hosts = [...new Map(order.nodes.map((node) => [node.host, node])).values()];
-    this.#server = new ProbeServer(
-      { certificate: inputs.secret(CREDENTIALS.certificate), privateKey: inputs.secret(CREDENTIALS.privateKey) },
-      {
-        facts: (facts) => this.#ledger.facts(facts),
-        reached: (containerId, reached) => this.#ledger.reached(containerId, reached),
-      },
-    );
+    this.#service = new ProbeService(this.#ledger, {
+      certificate: inputs.secret(CREDENTIALS.certificate),
+      privateKey: inputs.secret(CREDENTIALS.privateKey),
+      jobSecret: inputs.secret(CREDENTIALS.jobSecret),
+      log,
+    });
   }
 
   async probe(): Promise<ProbedNode[]> {
-    const { order, host, address } = this.#options;
-    this.#port = await this.#server.listen(address);
+    const { order, host } = this.#options;
+    this.#port = await this.#service.listen((await lookup(host)).address);
     await this.#scheduler.register({ host, rpcPort: this.#port, trackingUrl: '' });
     for (const at of this.#hosts.keys()) {
       this.#ask(at);
     }
     await this.#beatUntil(() => this.#ledger.hasAllFacts, order.timeoutMs);
-    for (const [containerId, peers] of this.#ledger.peers()) {
-      this.#server.send(containerId, peers);
-    }
+    this.#service.connectNodes();
     await this.#beatUntil(() => this.#ledger.hasAllReached, REACH_MS);
     return this.#ledger.nodes(order.timeoutMs);
   }
 
   async finish(): Promise<void> {
-    this.#server.close();
+    this.#service.end();
     await this.#scheduler.finish({ status: 'SUCCEEDED', diagnostics: '', trackingUrl: '' });
+    this.#service.close();
     this.#scheduler.close();
     this.#nodes.close();
   }
@@ -132,7 +154,10 @@ export class ProbeRun {
       return;
     }
     const { inputs, resources, host, log } = this.#options;
-    const secrets = new Map([CREDENTIALS.certificate, CREDENTIALS.privateKey].map((name) => [name, inputs.secret(name)]));
+    const secrets = new Map([
+      ...[CREDENTIALS.certificate, CREDENTIALS.privateKey].map((name) => [name, inputs.secret(name)] as const),
+      [CREDENTIALS.containerProof, new Secret(containerProof(inputs.secret(CREDENTIALS.jobSecret), id))],
+    ]);
     const context = {
       localResources: resources,
       environment: { TONY_MASTER: formatAddress({ host, port: this.#port }) },

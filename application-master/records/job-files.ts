@@ -9,8 +9,65 @@ import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { historyFileName, historyFiles, parseEntries, parseSamples } from '../../web/history-files.ts';
 import { parseSnapshot, type Snapshot } from '../job/state/snapshot-format.ts';
-import { RewrittenFile } from './rewritten-file.ts';
 import { retryStorage, STORAGE_BACKOFF } from './storage-retry.ts';
+
+interface RewrittenFileOptions {
+  readonly storage: Storage;
+  readonly uri: string;
+  readonly permission: number;
+  readonly content: () => Buffer;
+  /** Delay in ms between the first change and the write. */
+  readonly pauseMs: () => number;
+  readonly log: Logger;
+}
+
+/** A growing file on a storage system that cannot append to files. Rewrites the whole file at intervals. */
+export class RewrittenFile {
+  readonly #options: RewrittenFileOptions;
+  #isStale = false;
+  #isClosed = false;
+  #timer: NodeJS.Timeout | null = null;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(options: RewrittenFileOptions) {
+    this.#options = options;
+  }
+
+  touch(): void {
+    this.#isStale = true;
+    if (this.#timer !== null || this.#isClosed) {
+      return;
+    }
+    this.#timer = setTimeout(() => void this.#write(), this.#options.pauseMs());
+    this.#timer.unref();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#write();
+  }
+
+  #write(): Promise<void> {
+    if (this.#timer !== null) {
+      clearTimeout(this.#timer);
+    }
+    this.#timer = null;
+    this.#writing = this.#writing.then(async () => {
+      if (!this.#isStale) {
+        return;
+      }
+      this.#isStale = false;
+      const { storage, uri, permission, content, log } = this.#options;
+      try {
+        await storage.write(uri, content(), { permission });
+      } catch (error) {
+        log.warn({ uri, error: messageOf(error) }, 'could not write a history file');
+        this.touch();
+      }
+    });
+    return this.#writing;
+  }
+}
 
 /** Delay in ms before events are written. The delay grows by 1 ms per event. */
 const EVENTS_PAUSE_MS = 1000;

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { RewrittenFile } from './rewritten-file.ts';
+import { RewrittenFile } from './job-files.ts';
 
 async function open(storage: Storage, pauseMs: number): Promise<{ file: RewrittenFile; lines: string[]; read: () => Promise<string> }> {
   const folder = await mkdtemp(path.join(tmpdir(), 'rewritten-'));

@@ -1,33 +1,22 @@
 import { createHmac } from 'node:crypto';
-import { Metadata, Server, type ServerDuplexStream, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
-import type { Usage } from '../../conf/status/status.ts';
+import { Metadata, Server, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js';
+import type { Member } from '../../contract/process/task-context.ts';
 import { type Credentials, credentialsForTasks, encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
 import type { Secret } from '../../platform/secret.ts';
-import {
-  type ExecutorMessage,
-  type Exited,
-  executorService,
-  type Hello,
-  type MasterMessage,
-  type ProgressMessage,
-  type ServiceAnswer,
-  type ServiceRequest,
-  type UsageMessage,
-  type Welcome,
-} from '../../protos/executor-protocol.ts';
-import type { SessionMessage } from '../../protos/session-protocol.ts';
+import { addService, onMessage, type ServerStream } from '../../protos/services.ts';
 import { SessionStream } from '../../protos/session-stream.ts';
-import type { Member } from '../../training/process/task-context.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import { asGeneration, type Generation } from '../job/state/counters.ts';
 import type { ProgramExit, Progress, UntimedEvent } from '../job/state/events.ts';
 import type { ServiceCall } from '../services/services.ts';
 import { listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
 
-type ExecutorStream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
+type ServeCall = ServerUnaryCall<TonyMessages['ServiceRequest'], TonyMessages['ServiceAnswer']>;
+type ExecutorStream = ServerStream<'ExecutorMessage', 'MasterMessage'>;
 
 /**
  * Maximum number of concurrent requests per container. A service may take seconds to respond, but a program sends only a few requests at a
@@ -49,10 +38,10 @@ export interface ExecutorServiceOptions {
    * earlier attempt's state is being read.
    */
   readonly assignmentOf: (containerId: string) => { role: string; index: number } | null | undefined;
-  readonly welcomeFor: (role: string) => Omit<Welcome, 'masterAttempt'>;
+  readonly welcomeFor: (role: string) => Omit<TonyMessages['Welcome'], 'masterAttempt'>;
   readonly hear: (event: UntimedEvent) => void;
   /** Handles a program's request. Returns null if another attempt has taken over. */
-  readonly serve: (call: Omit<ServiceCall, 'ranked'>) => Promise<ServiceAnswer | null>;
+  readonly serve: (call: Omit<ServiceCall, 'ranked'>) => Promise<TonyMessages['ServiceAnswer'] | null>;
   /** Receives the stream that a container has opened for a session. Returns false if the container has no such session. */
   readonly join: (containerId: string, id: string, stream: SessionStream) => boolean;
   readonly log: Logger;
@@ -71,10 +60,10 @@ export class ExecutorService {
 
   constructor(options: ExecutorServiceOptions) {
     this.#options = options;
-    this.#server.addService(executorService(), {
-      Attach: (stream: ExecutorStream) => this.#attach(stream),
-      Serve: (call: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>) => void this.#serve(call, answer),
-      Join: (stream: ServerDuplexStream<SessionMessage, SessionMessage>) => void this.#join(new SessionStream(stream)),
+    addService(this.#server, 'ApplicationMaster', {
+      Attach: (stream) => this.#attach(stream),
+      Serve: (call, answer) => void this.#serve(call, answer),
+      Join: (stream) => void this.#join(new SessionStream(stream)),
     });
   }
 
@@ -128,7 +117,7 @@ export class ExecutorService {
   }
 
   /** Sends a message, or drops it if the executor has no stream. After the next Hello, the job machine sends its order again. */
-  #send(containerId: string, message: MasterMessage): void {
+  #send(containerId: string, message: TonyMessages['MasterMessage']): void {
     this.#streams.get(containerId)?.write(message);
   }
 
@@ -145,7 +134,7 @@ export class ExecutorService {
         this.#options.hear({ type: 'stream-lost', containerId });
       }
     };
-    stream.on('data', (message: ExecutorMessage) => {
+    onMessage(stream, (message) => {
       try {
         if (containerId !== null) {
           if (this.#streams.get(containerId) === stream) {
@@ -164,7 +153,7 @@ export class ExecutorService {
   }
 
   /** Authenticates a Hello and returns the container's ID. If the Hello is not valid, rejects the stream and returns null. */
-  #welcome(stream: ExecutorStream, hello: Hello | null): string | null {
+  #welcome(stream: ExecutorStream, hello: TonyMessages['Hello'] | null): string | null {
     const { attempt, log } = this.#options;
     if (hello === null || !this.#isProof(hello)) {
       log.warn({ container: hello?.containerId }, 'rejected an executor without a valid proof of its container');
@@ -202,7 +191,7 @@ export class ExecutorService {
     stream.emit('error', { code, details, metadata });
   }
 
-  async #serve(call: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>): Promise<void> {
+  async #serve(call: ServeCall, answer: sendUnaryData<TonyMessages['ServiceAnswer']>): Promise<void> {
     const { containerId, generation, service, body } = call.request;
     const refuse = (code: status, details: string): void => answer({ code, details });
     if (!this.#isProof(call.request)) {
@@ -251,20 +240,21 @@ export class ExecutorService {
     }
   }
 
-  #isProof(hello: Pick<Hello, 'containerId' | 'proof'>): boolean {
+  #isProof(hello: Pick<TonyMessages['Hello'], 'containerId' | 'proof'>): boolean {
     return sameSecret(hello.proof, containerProof(this.#options.jobSecret, hello.containerId));
   }
 
-  #received(containerId: string, message: ExecutorMessage): void {
+  #received(containerId: string, message: TonyMessages['ExecutorMessage']): void {
     const { hear } = this.#options;
     if (message.heartbeat) {
-      const { usage, progress } = message.heartbeat;
+      const { usage, progress, clock } = message.heartbeat;
       hear({
         type: 'heartbeat',
         containerId,
         generation: asGeneration(message.heartbeat.generation),
-        usage: usage ? usageOf(usage) : null,
+        usage,
         progress: progress ? progressOf(progress) : null,
+        clock,
       });
     } else if (message.ready) {
       hear({ type: 'ready', containerId, generation: asGeneration(message.ready.generation), port: message.ready.port });
@@ -291,38 +281,27 @@ export function ringKey(jobSecret: Secret): Buffer {
  * Converts a Hello to events. A Hello repeats everything that the program has reported. The report about a lost peer comes first, because
  * it explains the program's exit.
  */
-function eventsOf(hello: Hello): UntimedEvent[] {
-  const { containerId, role, index, host, port } = hello;
+function eventsOf(hello: TonyMessages['Hello']): UntimedEvent[] {
+  const { containerId, role, index, host, port, clock } = hello;
   const generation = asGeneration(hello.generation);
   const phase = hello.phase === 'RUNNING' ? 'running' : hello.phase === 'ENDED' ? 'ended' : 'idle';
   const exit = hello.exited ? exitOf(hello.exited) : null;
   const progress = hello.progress ? progressOf(hello.progress) : null;
-  const greeting = { type: 'hello', containerId, role, index, generation, host, port } as const;
+  const greeting = { type: 'hello', containerId, role, index, generation, host, port, clock } as const;
   if (progress === null) {
     return [{ ...greeting, phase, exit }];
   }
-  const report: UntimedEvent = { type: 'heartbeat', containerId, generation, usage: null, progress };
+  const report: UntimedEvent = { type: 'heartbeat', containerId, generation, usage: null, progress, clock };
   if (exit === null || progress.lostRank === null) {
     return [{ ...greeting, phase, exit }, report];
   }
   return [{ ...greeting, phase: 'running', exit: null }, report, { type: 'exited', containerId, exit }];
 }
 
-function exitOf({ generation, code, signal, stderrTail, permanent = false }: Exited): ProgramExit {
-  return { generation: asGeneration(generation), code, signal, stderrTail, permanent };
+function exitOf({ generation, code, signal, stderrTail, permanent = false, clock }: TonyMessages['Exited']): ProgramExit {
+  return { generation: asGeneration(generation), code, signal, stderrTail, permanent, clock };
 }
 
-function usageOf({ rssBytes, cpuCores, gpus, stopped }: UsageMessage): Usage {
-  return { rssBytes, cpuCores, gpus: gpus ?? [], stopped };
-}
-
-function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd, ending, total }: ProgressMessage): Progress {
-  const rest = {
-    lostRank: lostRank ?? null,
-    notices: notices ?? [],
-    earlyEnd: earlyEnd ?? null,
-    ending: ending ?? false,
-    ...(total !== undefined && { total }),
-  };
-  return { step, metrics: metrics ?? {}, checkpointStep, ...rest };
+function progressOf({ step, metrics, checkpointStep, lostRank, notices, earlyEnd, ending, total }: TonyMessages['Progress']): Progress {
+  return { step, metrics, checkpointStep, lostRank: lostRank ?? null, notices, earlyEnd, ending: ending ?? false, total: total ?? 0 };
 }

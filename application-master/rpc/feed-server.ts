@@ -1,20 +1,16 @@
 import { createHmac } from 'node:crypto';
-import { type ServerDuplexStream, status } from '@grpc/grpc-js';
+import { status } from '@grpc/grpc-js';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
 import type { Secret } from '../../platform/secret.ts';
-import {
-  FEED_TOKEN_METADATA,
-  type FeedMessage,
-  feedService,
-  MAXIMUM_MESSAGE_BYTES,
-  type ProducerMessage,
-} from '../../protos/feed-protocol.ts';
+import { FEED_TOKEN_METADATA, MAXIMUM_MESSAGE_BYTES } from '../../protos/feed-protocol.ts';
+import { addService, onMessage, type ServerStream } from '../../protos/services.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import type { ProducerEvents, ProducerLink } from '../services/producer-link.ts';
 import { createClientServer, listenPinned, onStreamEnd, type PinnedListener } from './pinned-server.ts';
 
-type ProducerStream = ServerDuplexStream<ProducerMessage, FeedMessage>;
+type ProducerStream = ServerStream<'ProducerMessage', 'FeedMessage'>;
 
 /** Timeout in ms for a producer's first message. */
 const OPENING_MS = 10_000;
@@ -45,7 +41,7 @@ export class FeedServer {
 
   constructor(options: FeedServerOptions) {
     this.#options = options;
-    this.#server.addService(feedService(), { Put: (stream: ProducerStream) => this.#put(stream) });
+    addService(this.#server, 'Feed', { Put: (stream) => this.#put(stream) });
   }
 
   async listen(address: string): Promise<number> {
@@ -98,7 +94,7 @@ export class FeedServer {
       refuse(stream, code, messageOf(error));
     };
     const deadline = setTimeout(() => refuseWith(new Error('the producer sent no opening message')), OPENING_MS);
-    stream.on('data', (message: ProducerMessage) => {
+    onMessage(stream, (message) => {
       if (isOver) {
         return;
       }
@@ -108,9 +104,9 @@ export class FeedServer {
           return received(link, message);
         }
         clearTimeout(deadline);
-        const { first, ...names } = openingOf(message);
+        const { first, records, ...names } = openingOf(message);
         link = { ...names, send: (answer) => void (isOver || stream.write(answer)), refuse: refuseWith };
-        opened(link, first);
+        opened(link, first, records);
       } catch (error) {
         log.warn({ producer: link?.producer, error: messageOf(error) }, 'rejected a producer');
         refuseWith(error);
@@ -124,17 +120,18 @@ function refuse(stream: ProducerStream, code: status, details: string): void {
   stream.emit('error', { code, details });
 }
 
-function checkNumbers({ opening, chunk, ending }: ProducerMessage): void {
-  if ([opening?.first, chunk?.sequence, ending?.last].every((number) => number === undefined || Number.isSafeInteger(number))) {
+function checkNumbers({ opening, chunk, ending }: TonyMessages['ProducerMessage']): void {
+  const numbers = [opening?.first, opening?.records, chunk?.sequence, ending?.last];
+  if (numbers.every((number) => number === undefined || Number.isSafeInteger(number))) {
     return;
   }
   throw new TonyError('USAGE', 'chunk numbers must be integers below 2^53');
 }
 
-function openingOf({ opening }: ProducerMessage): { readonly feed: string; readonly producer: string; readonly first: number } {
-  const { feed = '', producer = '', first = 0 } = opening ?? {};
+function openingOf({ opening }: TonyMessages['ProducerMessage']): TonyMessages['Opening'] {
+  const { feed = '', producer = '', first = 0, records = 0 } = opening ?? {};
   if (!NAME.test(feed) || !NAME.test(producer) || first < 1) {
     throw new TonyError('USAGE', 'names of feeds and producers may contain only letters, digits, dots, dashes and underscores');
   }
-  return { feed, producer, first };
+  return { feed, producer, first, records };
 }

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { status } from '@grpc/grpc-js';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import type { Logger } from '../../platform/log.ts';
-import type { SessionMessage, SessionRequest } from '../../protos/session-protocol.ts';
 import type { SessionStream } from '../../protos/session-stream.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import type { RunningContainer } from '../job/state/running-container.ts';
 
 /** Timeout in ms for an executor to join a session. */
@@ -35,7 +35,7 @@ export class SessionRelay {
   }
 
   /** Relays an authenticated client's session until either side closes it. */
-  async open(client: SessionStream, request: SessionRequest): Promise<void> {
+  async open(client: SessionStream, request: TonyMessages['SessionRequest']): Promise<void> {
     const container = this.#options.runningContainer(request.role, request.index);
     if ('missing' in container) {
       client.refuse(MISSING[container.missing], container.why);
@@ -49,17 +49,20 @@ export class SessionRelay {
       return;
     }
     this.#counts.set(containerId, count + 1);
-    const executor = await this.#join(client, containerId);
-    if (executor !== null) {
-      const kind = request.command ? 'command' : 'port';
-      this.#options.log.info({ task: `${request.role}:${request.index}`, kind }, "a session of the job's user has started");
-      await relay(client, executor, request);
-    }
-    const left = (this.#counts.get(containerId) ?? 1) - 1;
-    if (left > 0) {
-      this.#counts.set(containerId, left);
-    } else {
-      this.#counts.delete(containerId);
+    try {
+      const executor = await this.#join(client, containerId);
+      if (executor !== null) {
+        const kind = request.command ? 'command' : 'port';
+        this.#options.log.info({ task: `${request.role}:${request.index}`, kind }, "a session of the job's user has started");
+        await relay(client, executor, request);
+      }
+    } finally {
+      const left = (this.#counts.get(containerId) ?? 1) - 1;
+      if (left > 0) {
+        this.#counts.set(containerId, left);
+      } else {
+        this.#counts.delete(containerId);
+      }
     }
   }
 
@@ -98,7 +101,7 @@ export class SessionRelay {
 }
 
 /** Resolves when the session has ended. */
-async function relay(client: SessionStream, executor: SessionStream, request: SessionRequest): Promise<void> {
+async function relay(client: SessionStream, executor: SessionStream, request: TonyMessages['SessionRequest']): Promise<void> {
   client.receive((message) =>
     pass(message, executor, message.data?.channel === 'INPUT' || message.endOfData !== undefined || message.window !== undefined),
   );
@@ -110,7 +113,7 @@ async function relay(client: SessionStream, executor: SessionStream, request: Se
 }
 
 /** Relays a message, or closes the session if the sender must not send such a message. */
-function pass(message: SessionMessage, to: SessionStream, isAllowed: boolean): Promise<void> {
+function pass(message: TonyMessages['SessionMessage'], to: SessionStream, isAllowed: boolean): Promise<void> {
   if (!isAllowed) {
     throw new Error('unexpected message in a session');
   }

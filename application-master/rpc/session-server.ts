@@ -1,16 +1,11 @@
 import { createHmac } from 'node:crypto';
-import { type ServerDuplexStream, status } from '@grpc/grpc-js';
+import { status } from '@grpc/grpc-js';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import type { Logger } from '../../platform/log.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
 import type { Secret } from '../../platform/secret.ts';
-import {
-  MAXIMUM_SESSION_MESSAGE_BYTES,
-  SESSION_TOKEN_METADATA,
-  type SessionAddress,
-  type SessionMessage,
-  sessionService,
-} from '../../protos/session-protocol.ts';
+import { addService, type ServerStream } from '../../protos/services.ts';
+import { MAXIMUM_SESSION_MESSAGE_BYTES, SESSION_TOKEN_METADATA, type SessionAddress } from '../../protos/session-protocol.ts';
 import { SessionStream } from '../../protos/session-stream.ts';
 import { createClientServer, listenPinned, type PinnedListener } from './pinned-server.ts';
 import type { SessionRelay } from './session-relay.ts';
@@ -39,9 +34,7 @@ export class SessionServer {
   constructor(options: SessionServerOptions) {
     this.#options = options;
     this.#token = createHmac('sha256', options.jobSecret.reveal()).update('session').digest('hex');
-    this.#server.addService(sessionService(), {
-      Open: (stream: ServerDuplexStream<SessionMessage, SessionMessage>) => void this.#open(stream),
-    });
+    addService(this.#server, 'Sessions', { Open: (stream) => void this.#open(stream) });
   }
 
   async listen(address: string): Promise<number> {
@@ -59,7 +52,7 @@ export class SessionServer {
     this.#server.forceShutdown();
   }
 
-  async #open(stream: ServerDuplexStream<SessionMessage, SessionMessage>): Promise<void> {
+  async #open(stream: ServerStream<'SessionMessage', 'SessionMessage'>): Promise<void> {
     const session = new SessionStream(stream);
     if (!sameSecret(this.#token, stream.metadata.get(SESSION_TOKEN_METADATA)[0] ?? '')) {
       this.#options.log.warn({ peer: stream.getPeer() }, "rejected a session without the job's session token");

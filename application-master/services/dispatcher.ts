@@ -1,7 +1,7 @@
 import * as z from 'zod';
+import { SPLITS_FORGOTTEN } from '../../contract/services/service-names.ts';
+import { MAXIMUM_SPLITS, type NextSplit, SplitPass, type StoredPass } from '../../contract/services/split-pass.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { MAXIMUM_SPLITS, type NextSplit, SplitPass, type StoredPass } from '../../training/data/reading/split-pass.ts';
-import { SPLITS_FORGOTTEN } from '../../training/process/service-names.ts';
 
 export interface Requester {
   readonly containerId: string;

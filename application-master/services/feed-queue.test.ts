@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createRandom } from '../../training/process/random.ts';
+import { createRandom } from '../../platform/random.ts';
 import { FeedQueue } from './feed-queue.ts';
 
 const record = (text: string) => [Buffer.from(text)];
@@ -9,7 +9,7 @@ describe('a feed', () => {
   it('repeats its answer to a repeated request, and treats the next request as a confirmation', () => {
     const feed = new FeedQueue();
     expect(feed.take('r', 0, 1)).toEqual({ answer: 'wait', isNew: false });
-    expect(feed.open('p', 1)).toBe(1);
+    expect(feed.open('p', 1, 0)).toBe(1);
     feed.put('p', 1, record('a'));
     expect(feed.take('r', 0, 1)).toEqual({ answer: { records: record('a') }, isNew: true });
     expect(feed.take('r', 0, 1)).toEqual({ answer: { records: record('a') }, isNew: false });
@@ -26,7 +26,7 @@ describe('a feed', () => {
 
   it('rejects a chunk after a gap, and ignores chunks that it already has', () => {
     const feed = new FeedQueue();
-    feed.open('p', 1);
+    feed.open('p', 1, 0);
     expect(feed.put('p', 1, record('a'))).toBe(true);
     expect(feed.put('p', 1, record('a'))).toBe(false);
     expect(() => feed.put('p', 3, record('c'))).toThrow(/chunk 3 arrived after chunk 1/);
@@ -35,31 +35,57 @@ describe('a feed', () => {
 
   it("accepts any number as a producer's first chunk, and counts earlier chunks as consumed", () => {
     const feed = new FeedQueue();
-    feed.open('p', 1);
+    feed.open('p', 1, 0);
     for (const sequence of [1, 2, 3, 4]) {
       feed.put('p', sequence, record(`${sequence}`));
     }
     expect(feed.take('r', 0, 1).answer).toEqual({ records: ['1', '2', '3', '4'].map((text) => Buffer.from(text)) });
     feed.put('p', 5, record('5'));
-    expect(feed.open('p', 4)).toBe(6);
+    expect(feed.open('p', 4, 3)).toBe(6);
     expect(feed.takenOf('p')).toBe(3);
     expect(feed.bytesOf('p')).toBe(2 * 65);
-    expect(feed.open('p', 2 ** 40)).toBe(2 ** 40);
+    expect(feed.open('p', 2 ** 40, 9)).toBe(2 ** 40);
     expect(feed.takenOf('p')).toBe(2 ** 40 - 1);
     expect(feed.bytesOf('p')).toBe(0);
     expect(feed.take('r', 1, 1).answer).toBe('wait');
   });
 
+  it('counts the records that a new process with the name of a crashed producer must not send again', () => {
+    const chunk = (...texts: string[]) => texts.map((text) => Buffer.from(text));
+    let feed = new FeedQueue();
+    feed.open('p', 1, 0);
+    feed.open('q', 1, 0);
+    feed.put('p', 1, chunk('a', 'b'));
+    feed.put('p', 2, chunk('c', 'd', 'e'));
+    feed.put('q', 1, chunk('x'));
+    feed.put('p', 3, chunk('f'));
+    feed.put('p', 3, chunk('f'));
+    expect([feed.receivedRecordsOf('p'), feed.receivedRecordsOf('q')]).toEqual([6, 1]);
+    feed.take('r', 0, 1);
+    feed.take('r', 1, 1);
+    expect([feed.receivedRecordsOf('p'), feed.receivedRecordsOf('q')]).toEqual([6, 1]);
+    feed.put('p', 4, chunk('g', 'h'));
+    expect(feed.receivedRecordsOf('p')).toBe(8);
+    // The next ApplicationMaster has only the records that workers have consumed.
+    feed = FeedQueue.restore(JSON.parse(JSON.stringify(feed.store())));
+    expect([feed.receivedRecordsOf('p'), feed.receivedRecordsOf('q')]).toEqual([6, 1]);
+    expect(feed.open('p', 4, 6)).toBe(4);
+    feed.put('p', 4, chunk('g', 'h', 'i'));
+    expect(feed.receivedRecordsOf('p')).toBe(9);
+    feed.open('p', 9, 20);
+    expect(feed.receivedRecordsOf('p')).toBe(20);
+  });
+
   it('reports whether a reader is waiting for a record', () => {
     const feed = new FeedQueue();
-    feed.open('p', 1);
+    feed.open('p', 1, 0);
     feed.put('p', 1, record('a'));
     feed.take('r', 0, 1);
     expect(feed.isAwaited('p', 1)).toBe(false);
     const next = FeedQueue.restore(JSON.parse(JSON.stringify(feed.store())));
     expect(next.isAwaited('p', 1)).toBe(true);
     expect(next.isAwaited('p', 2)).toBe(false);
-    next.open('p', 1);
+    next.open('p', 1, 0);
     next.put('p', 1, record('a'));
     expect(next.isAwaited('p', 1)).toBe(false);
   });
@@ -103,9 +129,10 @@ describe('a feed', () => {
                 producer.next = null;
               }
               if (producer.next === null) {
-                producer.next = feed.open(producer.id, producer.first);
+                producer.next = feed.open(producer.id, producer.first, producer.first - 1);
               } else if (producer.next <= producer.size) {
                 feed.put(producer.id, producer.next, record(`${producer.id}:${producer.next}`));
+                expect(feed.receivedRecordsOf(producer.id)).toBeGreaterThanOrEqual(producer.next);
                 producer.next++;
               } else {
                 feed.end(producer.id, producer.size);

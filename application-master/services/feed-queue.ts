@@ -10,6 +10,10 @@ interface Producer {
   /** All chunks up to this number have been consumed. `takenAhead` contains the numbers of later chunks that have been consumed. */
   taken: number;
   readonly takenAhead: Set<number>;
+  /** Number of records in the chunks up to `taken`. */
+  takenRecords: number;
+  /** Number of records in each received chunk after `taken`. */
+  readonly sizes: Map<number, number>;
   /** Number of the producer's last chunk, or null until the producer reports it. */
   last: number | null;
   bytes: number;
@@ -27,6 +31,9 @@ export interface StoredFeed {
     readonly id: string;
     readonly taken: number;
     readonly takenAhead: readonly number[];
+    readonly takenRecords: number;
+    /** Number of records in each chunk after `taken` that has been assigned to a reader. */
+    readonly sizes: readonly (readonly [sequence: number, records: number])[];
     readonly last: number | null;
   }[];
   readonly readers: readonly { readonly id: string; readonly at: number; readonly given: readonly ChunkId[] }[];
@@ -52,8 +59,8 @@ export class FeedQueue {
 
   static restore({ producers, readers }: StoredFeed): FeedQueue {
     const feed = new FeedQueue();
-    for (const { id, taken, takenAhead, last } of producers) {
-      feed.#producers.set(id, { received: taken, taken, takenAhead: new Set(takenAhead), last, bytes: 0 });
+    for (const { takenAhead, sizes, id, ...counts } of producers) {
+      feed.#producers.set(id, { ...counts, received: counts.taken, takenAhead: new Set(takenAhead), sizes: new Map(sizes), bytes: 0 });
     }
     for (const { id, at, given } of readers) {
       feed.#readers.set(id, { at, given });
@@ -66,7 +73,10 @@ export class FeedQueue {
 
   store(): StoredFeed {
     return {
-      producers: [...this.#producers].map(([id, { taken, takenAhead, last }]) => ({ id, taken, takenAhead: [...takenAhead], last })),
+      producers: [...this.#producers].map(([id, { taken, takenAhead, takenRecords, sizes, last }]) => {
+        const assigned = [...sizes].filter(([sequence]) => this.#places.get(keyOf([id, sequence])) !== 'queued');
+        return { id, taken, takenAhead: [...takenAhead], takenRecords, sizes: assigned, last };
+      }),
       readers: [...this.#readers].map(([id, { at, given }]) => ({ id, at, given })),
     };
   }
@@ -74,19 +84,20 @@ export class FeedQueue {
   /**
    * Registers a producer that connects or reconnects.
    * @param first number of the first chunk that the producer still has; the first chunk may have any number
+   * @param records number of records in the chunks before `first`
    * @returns the number of the chunk that the producer must send next
    */
-  open(id: string, first: number): number {
+  open(id: string, first: number, records: number): number {
     let producer = this.#producers.get(id);
     if (producer === undefined) {
       if (this.#producers.size >= MAXIMUM_PRODUCERS) {
         throw new TonyError('USAGE', `the feed already has the maximum of ${MAXIMUM_PRODUCERS} producers`);
       }
-      producer = { received: 0, taken: 0, takenAhead: new Set(), last: null, bytes: 0 };
+      producer = { received: 0, taken: 0, takenAhead: new Set(), takenRecords: 0, sizes: new Map(), last: null, bytes: 0 };
       this.#producers.set(id, producer);
     }
-    this.#passOver(id, producer, first - 1);
-    producer.received = Math.max(producer.received, first - 1);
+    this.#passOver(id, producer, first - 1, records);
+    producer.received = Math.max(producer.received, first - 1, producer.taken);
     // A producer that has sent its last chunk reports that chunk's number again each time it connects. Until it does, assume that more
     // chunks follow, because another process may be using the ID.
     producer.last = null;
@@ -107,6 +118,9 @@ export class FeedQueue {
       throw new TonyError('DATA_INVALID', `chunk ${sequence} arrived after chunk ${producer.received}: chunks in between are missing`);
     }
     producer.received = sequence;
+    if (sequence > producer.taken) {
+      producer.sizes.set(sequence, records.length);
+    }
     if (isTaken(producer, sequence)) {
       return false;
     }
@@ -205,6 +219,12 @@ export class FeedQueue {
     return this.#known(id).taken;
   }
 
+  /** Returns the number of records that have been received from this producer, which a new process with its name must not send again. */
+  receivedRecordsOf(id: string): number {
+    const { received, takenRecords, sizes } = this.#known(id);
+    return [...sizes].reduce((sum, [sequence, records]) => (sequence <= received ? sum + records : sum), takenRecords);
+  }
+
   /** Returns true if the producer has reported its last chunk and all of its chunks have been consumed. */
   isDone(id: string): boolean {
     const { last, taken } = this.#known(id);
@@ -273,9 +293,7 @@ export class FeedQueue {
     if (sequence > producer.taken) {
       producer.takenAhead.add(sequence);
     }
-    while (producer.takenAhead.delete(producer.taken + 1)) {
-      producer.taken++;
-    }
+    advance(producer);
   }
 
   #count(producer: Producer, bytes: number): void {
@@ -283,14 +301,16 @@ export class FeedQueue {
     this.#bytes += bytes;
   }
 
-  #passOver(id: string, producer: Producer, last: number): void {
+  #passOver(id: string, producer: Producer, last: number, records: number): void {
     if (last <= producer.taken) {
       return;
     }
     producer.taken = last;
-    for (const sequence of producer.takenAhead) {
+    producer.takenRecords = records;
+    for (const sequence of [...producer.takenAhead, ...producer.sizes.keys()]) {
       if (sequence <= last) {
         producer.takenAhead.delete(sequence);
+        producer.sizes.delete(sequence);
       }
     }
     const known = [...this.#queue, ...[...this.#readers.values()].flatMap(({ given }) => given)];
@@ -299,9 +319,7 @@ export class FeedQueue {
         this.#markTaken(chunk);
       }
     }
-    while (producer.takenAhead.delete(producer.taken + 1)) {
-      producer.taken++;
-    }
+    advance(producer);
   }
 
   #isTaken([id, sequence]: ChunkId): boolean {
@@ -314,6 +332,15 @@ export class FeedQueue {
       throw new TonyError('INTERNAL', `the feed does not know producer ${id}`);
     }
     return producer;
+  }
+}
+
+/** Counts the chunks that follow the consumed ones and have been consumed, too. */
+function advance(producer: Producer): void {
+  while (producer.takenAhead.delete(producer.taken + 1)) {
+    producer.taken++;
+    producer.takenRecords += producer.sizes.get(producer.taken) ?? 0;
+    producer.sizes.delete(producer.taken);
   }
 }
 

@@ -1,13 +1,8 @@
 import * as z from 'zod';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import {
-  type FeedMessage,
-  MAXIMUM_CHUNK_RECORDS,
-  MAXIMUM_MESSAGE_BYTES,
-  MAXIMUM_RECORD_BYTES,
-  type ProducerMessage,
-} from '../../protos/feed-protocol.ts';
+import { MAXIMUM_CHUNK_RECORDS, MAXIMUM_MESSAGE_BYTES, MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import type { Requester } from './dispatcher.ts';
 import { bytesOf, FeedQueue, type StoredFeed, type Taken } from './feed-queue.ts';
 import type { ProducerLink } from './producer-link.ts';
@@ -100,23 +95,23 @@ export class Feeds {
     return this.#feeds.get(feed)?.queue.forget((each) => each === readerOf(requester, reader)) ?? false;
   }
 
-  readonly opened = (link: ProducerLink, first: number): void => {
+  readonly opened = (link: ProducerLink, first: number, records: number): void => {
     const feed = this.#open(link.feed);
     const { queue, links } = feed;
     // Throws if there are too many producers. Check this first, because a rejected producer must not replace another connection.
-    const expected = queue.open(link.producer, first);
+    const expected = queue.open(link.producer, first, records);
     const before = links.get(link.producer);
     links.set(link.producer, link);
     // A producer has only one connection, so the previous connection is broken.
     before?.refuse(new Error('the producer has reconnected on another connection'));
     this.#options.note();
     this.#options.log.info({ feed: link.feed, producer: link.producer, expected }, 'a producer has connected');
-    link.send({ expected, ...this.#progress(feed, link, this.#room()), over: false });
+    link.send({ expected, records: queue.receivedRecordsOf(link.producer), ...this.#progress(feed, link, this.#room()), over: false });
     // Each additional producer reduces every producer's window.
     this.#reportAll();
   };
 
-  readonly received = (link: ProducerLink, message: ProducerMessage): void => {
+  readonly received = (link: ProducerLink, message: TonyMessages['ProducerMessage']): void => {
     const feed = this.#feeds.get(link.feed);
     if (feed === undefined || feed.links.get(link.producer) !== link) {
       return;
@@ -238,7 +233,7 @@ export class Feeds {
     }
   }
 
-  #progress({ queue }: Feed, { producer }: ProducerLink, room: Room): FeedMessage {
+  #progress({ queue }: Feed, { producer }: ProducerLink, room: Room): TonyMessages['FeedMessage'] {
     const isShut = room === 'none' || (room === 'scarce' && queue.bytesOf(producer) > 0);
     const windowBytes = isShut && !queue.isAwaited(producer, 1) ? NO_WINDOW : this.#window();
     return { taken: queue.takenOf(producer), windowBytes, over: queue.isDone(producer), readers: queue.readers };

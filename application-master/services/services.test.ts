@@ -6,10 +6,10 @@ import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { SPLITS_JOIN, SPLITS_NEXT } from '../../contract/services/service-names.ts';
+import { createRandom } from '../../platform/random.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Entry } from '../../storage/storage.ts';
-import { createRandom } from '../../training/process/random.ts';
-import { SPLITS_JOIN, SPLITS_NEXT } from '../../training/process/service-names.ts';
 import { DurableNotes, type DurableNotesOptions } from './durable-notes.ts';
 import { JobServices } from './services.ts';
 
@@ -93,6 +93,7 @@ class Masters {
       addressed: Promise.resolve(),
       isAlive: (containerId) => this.alive.has(containerId),
       openFeedServer: () => Promise.reject(new Error('no feeds here')),
+      framework: null,
       log,
     });
     return this.services;

@@ -1,22 +1,14 @@
+import type { MasterService } from '../../conf/frameworks/framework.ts';
+import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../../contract/services/service-names.ts';
 import { anySignal } from '../../platform/async/any-signal.ts';
 import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import type { ServiceAnswer } from '../../protos/executor-protocol.ts';
-import {
-  FEED_LEAVE,
-  FEED_TAKE,
-  RENDEZVOUS_GET,
-  RENDEZVOUS_PUT,
-  RENDEZVOUS_REMOVE,
-  SPLITS_JOIN,
-  SPLITS_NEXT,
-} from '../../training/process/service-names.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import { Dispatcher, type Requester, type StoredDispatcher } from './dispatcher.ts';
 import type { DurableNotes } from './durable-notes.ts';
 import { Feeds, type StoredFeeds } from './feeds.ts';
 import type { ProducerEvents } from './producer-link.ts';
-import { Rendezvous } from './rendezvous.ts';
 
 /** Maximum time in ms to delay the response to a request. After this time, the client repeats the request. */
 const HOLD_MS = 10_000;
@@ -33,6 +25,8 @@ export interface ServicesOptions {
   readonly isAlive: (containerId: string, generation: number) => boolean;
   /** Starts the server for producers. Called when a program reads a feed for the first time. */
   readonly openFeedServer: (events: ProducerEvents) => Promise<{ close(): void }>;
+  /** The service of the job's framework, or null if it has none. */
+  readonly framework: MasterService | null;
   readonly log: Logger;
 }
 
@@ -48,13 +42,12 @@ interface Answered {
   readonly body?: Uint8Array;
 }
 
-/** The ApplicationMaster's services for the job's programs: splits, feeds, and the rendezvous for Horovod processes. */
+/** The ApplicationMaster's services for the job's programs: splits, feeds, and the service of the job's framework. */
 export class JobServices {
   readonly #options: ServicesOptions;
   readonly #notes: DurableNotes;
   #dispatcher = new Dispatcher();
   readonly #feeds: Feeds;
-  readonly #rendezvous = new Rendezvous();
   #feedServer: Promise<{ close(): void }> | null = null;
   #restored: Promise<void> | null = null;
   #unsaved: Promise<boolean> | null = null;
@@ -76,7 +69,7 @@ export class JobServices {
   }
 
   /** Handles a request. Returns null if another attempt has taken over, so that the client sends the request to the new attempt. */
-  async serve(call: ServiceCall): Promise<ServiceAnswer | null> {
+  async serve(call: ServiceCall): Promise<TonyMessages['ServiceAnswer'] | null> {
     try {
       this.#restored ??= this.#restore();
       await this.#restored;
@@ -105,7 +98,7 @@ export class JobServices {
     this.#closed = true;
     clearInterval(this.#sweeper);
     this.#feeds.close();
-    this.#rendezvous.close();
+    this.#options.framework?.close();
     void this.#feedServer?.then(
       (server) => server.close(),
       () => {},
@@ -137,18 +130,13 @@ export class JobServices {
           this.#note();
         }
         return (await this.#isDurable()) ? { answer: 'left' } : null;
-      case RENDEZVOUS_PUT:
-        this.#rendezvous.put(call, parseBody(call.body));
-        return { answer: 'stored' };
-      case RENDEZVOUS_GET: {
-        const value = await this.#rendezvous.get(call, parseBody(call.body));
-        return value === null ? { answer: 'missing' } : { answer: 'found', body: value };
+      default: {
+        const answered = await this.#options.framework?.serve({ ...call, body: parseBody(call.body) });
+        if (answered == null) {
+          throw new TonyError('USAGE', `unknown service ${call.service}`, { hint: 'Use the same version of tony-ts on all machines.' });
+        }
+        return answered;
       }
-      case RENDEZVOUS_REMOVE:
-        this.#rendezvous.remove(call, parseBody(call.body));
-        return { answer: 'removed' };
-      default:
-        throw new TonyError('USAGE', `unknown service ${call.service}`, { hint: 'Use the same version of tony-ts on all machines.' });
     }
   }
 

@@ -1,11 +1,11 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import { CheckpointThread } from '../../contract/checkpoint/checkpoint-thread.ts';
+import { CheckpointWriter } from '../../contract/checkpoint/checkpoint-writer.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { loadBackend } from '../../training/backend/backend.ts';
-import { CheckpointStore } from '../../training/checkpoint/checkpoint-store.ts';
-import { CheckpointThread } from '../../training/checkpoint/checkpoint-thread.ts';
-import { CheckpointWriter } from '../../training/checkpoint/checkpoint-writer.ts';
 import { inspectModel } from '../../training/model/compiled-model.ts';
 import { captureState } from '../../training/model/training-state.ts';
 

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type * as tfjs from '@tensorflow/tfjs';
+import { shuffledOrder } from '../../platform/random.ts';
 import { Secret } from '../../platform/secret.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { loadBackend } from '../../training/backend/backend.ts';
@@ -10,7 +11,6 @@ import { Phases } from '../../training/checkpoint/phases.ts';
 import { batchOf, type TrainingData } from '../../training/data/data.ts';
 import { type FitEnvironment, fit as fitModel } from '../../training/fit/fit.ts';
 import { inspectModel } from '../../training/model/compiled-model.ts';
-import { shuffledOrder } from '../../training/process/random.ts';
 import { Ring } from '../../training/ring/ring.ts';
 import { allReduceStrategy } from '../../training/strategy/all-reduce/all-reduce-strategy.ts';
 

@@ -18,7 +18,6 @@ const AT_ONCE = 8;
 const STARTING_MS = 3_600_000;
 /** Maximum size of job.json in bytes, as in records/job-record.ts. */
 const LARGEST_JOB = 4 << 20;
-const HASH = /(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/g;
 
 export interface CacheUse {
   readonly applicationId: string;
@@ -31,22 +30,23 @@ export interface CacheUse {
 export interface JobUses {
   readonly use: CacheUse;
   readonly hashes: ReadonlySet<string>;
-  /** Whether job.json is truncated. If so, some references to cache entries may be missing. */
+  /** Whether job.json is damaged. If so, the job's uses of cache entries are unknown. */
   readonly damaged: boolean;
 }
 
-/**
- * Returns the cache hashes in a job.json. Searches the whole text rather than known keys, because resources, data, commands and environment
- * variables can all refer to cache entries.
- */
+/** Returns the cache entries that a job.json lists. */
 export function parseUses(text: string, applicationId: string, writtenAt: number): JobUses {
   const job = parseJson(text);
-  if (!isRecord(job) || typeof job.submittedAt !== 'number' || !Array.isArray(job.resources)) {
-    return { use: { applicationId, name: '', submittedAt: writtenAt }, hashes: new Set(text.match(HASH)), damaged: true };
+  if (!isRecord(job) || typeof job.submittedAt !== 'number' || !isTexts(job.cacheEntries)) {
+    return { use: { applicationId, name: '', submittedAt: writtenAt }, hashes: new Set(), damaged: true };
   }
-  const { submittedAt, job: described } = job;
+  const { submittedAt, cacheEntries, job: described } = job;
   const name = isRecord(described) && typeof described.name === 'string' ? described.name : '';
-  return { use: { applicationId, name, submittedAt }, hashes: new Set(JSON.stringify(job).match(HASH)), damaged: false };
+  return { use: { applicationId, name, submittedAt }, hashes: new Set(cacheEntries), damaged: false };
+}
+
+function isTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string');
 }
 
 interface ReadJob extends JobUses {
@@ -113,7 +113,7 @@ export class CacheUses {
 
   /**
    * Reads the staged jobs that earlier calls have not read. Skips folders without a job.json, because a submission checks its cache entries
-   * after it has written job.json. See submit-parts.ts.
+   * after it has written job.json. See parts.ts.
    */
   async #readSubmitted(): Promise<ReadJob[]> {
     const { storage, root } = this.#store;

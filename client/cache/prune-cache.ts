@@ -63,7 +63,7 @@ export async function listCache(store: HistoryStore, options: CacheListOptions):
 
 /**
  * Removes old, unused entries from the user's cache, oldest first, and the remains of interrupted uploads. Keeps entries that are used by
- * jobs that may still be running. If a finished job's history is damaged, considers only the references that are readable.
+ * jobs that may still be running. Ignores the damaged histories of finished jobs.
  * @throws TonyError JOB_UNREADABLE, which stops the prune, if there are too many histories or if the job.json of a job that may be running
  *   is unreadable; HDFS_UNREACHABLE, ACCESS_DENIED
  */

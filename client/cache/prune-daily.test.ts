@@ -38,10 +38,7 @@ test('removes old entries once a day, but not those of a submitted job', async (
   leave(YOUNG, 10);
   const job = path.join(root, 'jobs', 'application_1_0001');
   mkdirSync(job, { recursive: true });
-  writeFileSync(
-    path.join(job, 'job.json'),
-    JSON.stringify({ submittedAt: Date.now() - 60 * DAY_MS, job: {}, resources: [{ uri: `file:///cache/${USED}/source` }] }),
-  );
+  writeFileSync(path.join(job, 'job.json'), JSON.stringify({ submittedAt: Date.now() - 60 * DAY_MS, job: {}, cacheEntries: [USED] }));
   const store = storeWith(30 * DAY_MS);
   await pruneDaily(store, Date.now());
   expect(cached()).toEqual([USED, YOUNG]);

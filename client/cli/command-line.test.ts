@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { describeCommandLine, errorOptions, runCommandLine } from './command-line.ts';
-import type { DescribedCommand } from './help/command-description.ts';
+import type { Command } from './command/command.ts';
+import { COMMAND_LINE, errorOptions, runCommandLine } from './command-line.ts';
 
 const home = mkdtempSync(path.join(tmpdir(), 'tony-ts-command-line-test-'));
 
@@ -60,13 +60,29 @@ test.each([
   ['options that are switched off', ['status', '--debug=false', '--no-debug'], 'table', false],
   ['an unknown command', ['statsu', '--output', 'json', '--debug'], 'json', true],
   ['words after --, which belong to the user', ['submit', '--', './train', '--debug', '--output', 'json'], 'table', false],
-  ['a value that looks like an option', ['submit', '--set', '--debug', '--output', 'json'], 'json', true],
+  ['a value that looks like an option', ['submit', '--set', '--debug', '--output', 'json'], 'json', false],
 ])('reads how to report an error: %s', (_, words, output, debug) => {
   expect(errorOptions(words)).toEqual({ output, debug });
 });
 
+test('help COMMAND shows the help of the command', async () => {
+  expect(await outputOf(() => runCommandLine(['help', 'history', 'prune']))).toContain('tony-ts history prune\n');
+  expect(await outputOf(() => runCommandLine(['help']))).toContain('tony-ts COMMAND\n');
+});
+
+test('a command line with --help is not checked', async () => {
+  expect(await outputOf(() => runCommandLine(['submit', '--no-such', '--help']))).toContain('tony-ts submit');
+});
+
+test.each([
+  [['top', '--interval', 'x'], 'See tony-ts top --help.'],
+  [['history', 'prune', '--older-than', 'x'], 'See tony-ts history prune --help.'],
+])('a mistake in %j refers to the help of that command', async (words, hint) => {
+  await expect(runCommandLine(words)).rejects.toMatchObject({ code: 'USAGE', hint });
+});
+
 describe.each([80, 200])('in %d columns', (columns) => {
-  test.each(everyPath(describeCommandLine()).map((words) => [['tony-ts', ...words].join(' '), words] as const))(
+  test.each(everyPath(COMMAND_LINE).map((words) => [['tony-ts', ...words].join(' '), words] as const))(
     'the help of %s fits the terminal',
     async (name, words) => {
       const { columns: before } = process.stdout;
@@ -80,7 +96,7 @@ describe.each([80, 200])('in %d columns', (columns) => {
   );
 });
 
-function everyPath(command: DescribedCommand): string[][] {
+function everyPath(command: Command): string[][] {
   return [[], ...command.commands.flatMap((child) => everyPath(child).map((words) => [child.name, ...words]))];
 }
 

@@ -1,6 +1,8 @@
 import { onSkippedServer } from '../../hadoop/tls/skipped-servers.ts';
+import { ERROR_CODES } from '../../platform/errors.ts';
 import { describeError, describeSkippedServer } from '../output/lines/error-lines.ts';
 import { OUTPUT_FORMATS, valueWriter } from '../output/lines/value-output.ts';
+import { superviseStreams } from '../terminal/standard-streams.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { errorOptions, runCommandLine } from './command-line.ts';
 import { thrownError } from './thrown-error.ts';
@@ -10,21 +12,20 @@ import { thrownError } from './thrown-error.ts';
  * interrupted.
  */
 
-// Exit successfully when the program that reads stdout closes the pipe, as in `tony-ts logs ... | head`.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === 'EPIPE' ? 0 : 1);
-});
+const words = process.argv.slice(2);
 
-// A closed stderr must not make the command fail.
-process.stderr.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') {
-    process.exit(1);
-  }
-});
+superviseStreams(
+  (error) => {
+    if (error !== null) {
+      process.stderr.write(describeError(error, terminalOf(process.stderr), errorOptions(words).debug));
+    }
+    process.exit(ERROR_CODES.STORAGE_FULL.exit);
+  },
+  () => process.exit(0),
+);
 
 onSkippedServer((failure) => process.stderr.write(describeSkippedServer(failure, terminalOf(process.stderr))));
 
-const words = process.argv.slice(2);
 try {
   await runCommandLine(words);
 } catch (thrown) {
@@ -39,4 +40,5 @@ try {
   process.exitCode = error.exitCode;
 }
 // Exit explicitly after flushing the output, because idle keep-alive connections would otherwise keep the process running.
-process.stdout.write('', () => process.stderr.write('', () => process.exit()));
+// The streams report errors just before `setImmediate` runs.
+process.stdout.write('', () => process.stderr.write('', () => setImmediate(() => process.exit())));

@@ -1,9 +1,10 @@
 import { tmpdir } from 'node:os';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { localFileError } from '../files/local-file-error.ts';
 
 const FULL: readonly unknown[] = ['ENOSPC', 'EDQUOT'];
 
-/** Converts an error that ended the command. Errors without a code are bugs, except for a full disk. */
+/** Converts an error that ended the command. Errors without a code are bugs, except for the refusals of a local file system. */
 export function thrownError(thrown: unknown): TonyError {
   if (thrown instanceof TonyError) {
     return thrown;
@@ -14,5 +15,5 @@ export function thrownError(thrown: unknown): TonyError {
       cause: thrown,
     });
   }
-  return new TonyError('INTERNAL', messageOf(thrown), { cause: thrown });
+  return localFileError(thrown) ?? new TonyError('INTERNAL', messageOf(thrown), { cause: thrown });
 }

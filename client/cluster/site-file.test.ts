@@ -6,7 +6,7 @@ import { DEFAULT_SITE } from '../../conf/resolve/site.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { loadSite, siteFolders, storageProperties } from './site-file.ts';
+import { checkSiteFolder, loadSite, siteFolders, storageProperties } from './cluster.ts';
 
 const DAY_MS = 86_400_000;
 let folder: string;
@@ -79,4 +79,10 @@ test('the gateway and its credentials come from the first local site file', asyn
     'tony.storage.gateway.ns1': 'https://knox/gateway/x',
     'tony.storage.credentials': join(own, 'knox'),
   });
+});
+
+test('a TONY_CONF_DIR that does not exist is an error, because another site file would be used', async () => {
+  await expect(checkSiteFolder({ TONY_CONF_DIR: '/nowhere/at/all' })).rejects.toMatchObject({ code: 'SITE_UNREADABLE' });
+  await checkSiteFolder({ TONY_CONF_DIR: '/' });
+  await checkSiteFolder({});
 });

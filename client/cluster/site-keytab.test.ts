@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { withSiteKeytab } from './site-keytab.ts';
+import { withSiteKeytab } from './cluster.ts';
 
 let folder: string;
 beforeEach(async () => {

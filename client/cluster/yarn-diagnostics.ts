@@ -161,6 +161,6 @@ export function awaitedPartition(diagnostics: string): string | null {
   if (!/Application is Activated, waiting for resources/.test(diagnostics)) {
     return null;
   }
-  const label = /Details\s*:\s*AM Partition = ([^;]*?)\s*;/.exec(diagnostics)?.[1];
+  const label = /Details\s*:\s*AM Partition = ([^;]*);/.exec(diagnostics)?.[1]?.trim();
   return label === undefined ? null : label === '<DEFAULT_PARTITION>' ? '' : label;
 }

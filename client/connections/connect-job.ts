@@ -1,7 +1,6 @@
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
-import { TonyError } from '../../platform/errors.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../cluster/cluster.ts';
-import { isLocalId } from '../files/local-layout.ts';
+import { checkId } from './check-id.ts';
 import type { JobConnection } from './job-connection.ts';
 
 export interface ConnectOptions extends ClusterOptions {
@@ -27,20 +26,4 @@ export async function connectJob(applicationId: string, options: ConnectOptions 
   }
   const { YarnJob } = await import('./yarn-job.ts');
   return new YarnJob(applicationId, await openCluster(options));
-}
-
-/**
- * Returns whether the job with this ID is a local job or runs on a cluster.
- * @throws TonyError USAGE for an invalid ID
- */
-export function checkId(applicationId: string): 'local' | 'cluster' {
-  if (isLocalId(applicationId)) {
-    return 'local';
-  }
-  if (/^application_\d+_\d{4,}$/.test(applicationId)) {
-    return 'cluster';
-  }
-  throw new TonyError('USAGE', `"${applicationId}" is not an application ID.`, {
-    hint: 'Use the form application_1795225023264_0001, or local_1795225023264_0001 for a local job.',
-  });
 }

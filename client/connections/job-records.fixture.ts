@@ -11,6 +11,7 @@ export function noRecords(change: Partial<JobRecords> = {}): JobRecords {
     ask: async () => null,
     yarn: async () => null,
     logs: async () => null,
+    mayRead: async () => true,
     ...change,
   };
 }

@@ -33,6 +33,11 @@ export interface JobRecords {
    * Returns the URI of the aggregated logs on HDFS, or of the folder that contains a local job's containers. Returns null if there is none.
    */
   logs(): Promise<string | null>;
+  /**
+   * Returns true if this process may read a URI that the job's files contain. Other users' jobs may refer only to file systems that the
+   * Hadoop configuration names.
+   */
+  mayRead(uri: string): Promise<boolean>;
 }
 
 /** Reads the job's history, or returns null if there is none or it cannot be read. */
@@ -45,13 +50,47 @@ export async function readHistory({ storage, place }: JobRecords): Promise<{ rea
   return record && { folder: found.folder, record };
 }
 
-/** Requests the events that follow position `after`. Returns null if the ApplicationMaster does not respond. */
-export async function askEvents(records: JobRecords, after: number): Promise<EventPage | null> {
+/**
+ * Limits on one read of a running job's events, because the ApplicationMaster of another user's job may be any program. An ApplicationMaster
+ * of tony-ts keeps at most 20,000 events of about 200 bytes for each attempt, and sends 5,000 events per page.
+ */
+const MOST_PAGES = 100;
+const MOST_EVENT_BYTES = 32 << 20;
+const MOST_EVENTS_MS = 60_000;
+
+/**
+ * Yields the pages with the events that follow position `after`, and null if the ApplicationMaster does not respond. Ends at the first empty
+ * page, or when the pages exceed the limits. Returns true if the pages exceed the limits.
+ */
+export async function* eventPages(records: JobRecords, after: number): AsyncGenerator<EventPage | null, boolean> {
+  const begun = performance.now();
+  let bytes = 0;
+  let next = after;
+  for (let pages = 0; pages < MOST_PAGES && bytes <= MOST_EVENT_BYTES && performance.now() - begun < MOST_EVENTS_MS; pages++) {
+    const page = await askEvents(records, next);
+    if (page === null) {
+      yield null;
+      return false;
+    }
+    if (page.entries.length === 0) {
+      return false;
+    }
+    bytes += JSON.stringify(page.entries).length;
+    next = page.next;
+    yield page;
+  }
+  return true;
+}
+
+/** Requests the events that follow position `after`. Returns null if the ApplicationMaster does not respond, or sends anything else. */
+async function askEvents(records: JobRecords, after: number): Promise<EventPage | null> {
   const page = await records.ask(`events?after=${after}`);
-  if (!isRecord(page) || !Array.isArray(page.entries) || typeof page.next !== 'number') {
+  if (!isRecord(page) || !Array.isArray(page.entries) || !Number.isSafeInteger(page.next)) {
     return null;
   }
-  return { entries: page.entries.flatMap((entry) => checkedEntry(entry) ?? []), next: page.next };
+  const next = Number(page.next);
+  const isGrowing = next > after || (page.entries.length === 0 && next === after);
+  return isGrowing ? { entries: page.entries.flatMap((entry) => checkedEntry(entry) ?? []), next } : null;
 }
 
 /** Returns the frozen job.json without probable secrets, or null if the file is unavailable. */

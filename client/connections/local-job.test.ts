@@ -57,6 +57,18 @@ test('observe rejects an unknown local job', async () => {
   expect(isLocalId('local_1_0001/../..')).toBe(false);
 });
 
+test('observe reports the last recorded state if the ApplicationMaster runs but does not answer', async () => {
+  await master('setInterval(() => {}, 1000)');
+  const task = { role: 'worker', index: 0, attempt: 1, containerId: 'container_1795225023264_0001_01_000002' };
+  const entries = [
+    { at: 1, event: 'container-allocated', ...task, node: 'localhost' },
+    { at: 2, event: 'program-started', ...task, generation: 1 },
+  ];
+  await place(path.join(localPaths(root, ID).history, 'events-1.jsonl'), entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
+  const { phase, result, status } = await new LocalJob(ID, root).observe();
+  expect([phase, result, status?.tasks.map(({ state }) => state)]).toEqual(['RUNNING', null, ['running']]);
+});
+
 test('observe reports STARTING before the ApplicationMaster answers, and its status with the right token', async () => {
   await master('setInterval(() => undefined, 1000)');
   const job = new LocalJob(ID, root);

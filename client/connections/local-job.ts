@@ -1,6 +1,7 @@
 import { open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import * as z from 'zod';
 import type { JobResult, JobStatus } from '../../conf/status/status.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { HttpClient } from '../../hadoop/http/http-client.ts';
@@ -10,13 +11,42 @@ import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { type LocalPaths, localPaths } from '../files/local-layout.ts';
 import { orderContainers } from '../job/task-containers.ts';
-import { readEvents } from '../records/job-record.ts';
+import { readEvents, readRecord } from '../records/job-record.ts';
 import type { LogPiece } from '../records/log-piece.ts';
+import { parseFinal, parseLive } from '../records/status-schema.ts';
+import { storedStatus } from '../records/stored-status.ts';
+import { harmless } from '../terminal/terminal.ts';
 import type { JobConnection, KillReason, LogSource, Observation } from './job-connection.ts';
 import { readOutput } from './job-output-file.ts';
 import type { JobRecords } from './job-records.ts';
-import { checkedStatus, parseJobStatus } from './job-status.ts';
-import { explainMasterExit } from './master-exit.ts';
+
+const logLine = z.object({
+  msg: z.string().optional(),
+  err: z.object({ message: z.string().optional(), code: z.string().optional() }).optional(),
+});
+
+const MOST_LINES = 5;
+const FULL = /\b(ENOSPC|EDQUOT)\b|STORAGE_FULL/;
+
+/**
+ * Explains why a local job's ApplicationMaster exited before the job ended.
+ * @param log end of the ApplicationMaster's stderr or structured log
+ * @param folder the job's folder
+ * @param isFull whether the disk that contains the folder is full
+ */
+export function explainMasterExit(log: string, folder: string, isFull = false): string {
+  if (isFull || FULL.test(log)) {
+    return `the disk of ${folder} is full. Free up space there, or set TONY_LOCAL_DIR to a folder with free space, and submit the job again.`;
+  }
+  const lines = log.trimEnd().split('\n').slice(-MOST_LINES).map(readable);
+  return lines.join('\n') === '' ? '' : `its last output:\n${lines.join('\n')}`;
+}
+
+function readable(line: string): string {
+  const { msg, err } = logLine.safeParse(parseJson(line)).data ?? {};
+  const parts = [msg, err?.message].filter((part) => part !== undefined && part !== '');
+  return harmless(parts.length === 0 ? line : parts.join(': '));
+}
 
 const ANSWER_MS = 5_000;
 const MAXIMUM_ANSWER_BYTES = 64 << 20;
@@ -65,7 +95,8 @@ export class LocalJob implements JobConnection {
       return { phase: live.state, waiting: '', status: live, masterSilentMs: null, result: null };
     }
     if (await this.#masterLives()) {
-      return { phase: 'STARTING', waiting: '', status: this.#last, masterSilentMs: null, result: null };
+      this.#last ??= await this.#recorded();
+      return { phase: this.#last?.state ?? 'STARTING', waiting: '', status: this.#last, masterSilentMs: null, result: null };
     }
     // The job may have ended after the first check.
     const late = await this.#final();
@@ -148,11 +179,23 @@ export class LocalJob implements JobConnection {
       ask: (resource) => this.#ask(resource),
       yarn: async () => null,
       logs: async () => fileUri(containers),
+      mayRead: async () => true,
     };
   }
 
   async #final(): Promise<JobStatus | null> {
-    return parseJobStatus(await readText(join(this.#paths.history, 'final.json')), this.applicationId);
+    const final = parseFinal(await readText(join(this.#paths.history, 'final.json')), this.applicationId);
+    return final === 'damaged' ? null : final;
+  }
+
+  /** Returns the last state that a running job recorded, or null if there is none. Used if its ApplicationMaster does not respond. */
+  async #recorded(): Promise<JobStatus | null> {
+    const place = { applicationId: this.applicationId, user: this.records.user, folder: fileUri(this.#paths.history) };
+    const record = await readRecord(this.records.storage, place, true).catch(() => null);
+    const first = record?.entries[0];
+    return record === null || first === undefined
+      ? null
+      : storedStatus(record, { name: '', queue: '', startedAt: first.at, finishedAt: null, result: null });
   }
 
   async #address(): Promise<MasterAddress | null> {
@@ -166,7 +209,7 @@ export class LocalJob implements JobConnection {
 
   async #status(): Promise<JobStatus | null> {
     const answer = await this.#ask('job');
-    return answer === null ? null : checkedStatus(answer, this.applicationId);
+    return answer === null ? null : parseLive(answer, this.applicationId);
   }
 
   async #ask(resource: string): Promise<unknown> {

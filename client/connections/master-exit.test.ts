@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createLogger } from '../../platform/log.ts';
-import { explainMasterExit } from './master-exit.ts';
+import { explainMasterExit } from './local-job.ts';
 
 function logOf(write: (log: ReturnType<typeof createLogger>) => void): string {
   let text = '';

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { HistoryEntry, JobResult, JobStatus } from '../../conf/status/status.ts';
+import { isNamedFileSystem } from '../../hadoop/configuration/file-systems/named-servers.ts';
 import { aggregatedFolders, ContainerLogs } from '../../hadoop/logs/container-logs.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
@@ -16,14 +17,14 @@ import { type LocatedContainer, orderContainers } from '../job/task-containers.t
 import type { MasterShortages } from '../plan/master-shortage.ts';
 import { ClusterHistory, inferredMasters } from '../records/cluster-history.ts';
 import { findPlace } from '../records/find-place.ts';
-import { historyFolders } from '../records/history-place.ts';
+import { ownHistoryFolders } from '../records/history-place.ts';
 import { readEvents, readFinal, readRecord } from '../records/job-record.ts';
 import type { LogPiece } from '../records/log-piece.ts';
+import { LARGEST_STATUS, parseLive } from '../records/status-schema.ts';
 import { endedStatus, storedStatus } from '../records/stored-status.ts';
 import type { JobConnection, KillReason, LogSource, Observation } from './job-connection.ts';
 import { readOutput } from './job-output-file.ts';
 import { ifAvailable, ifReadable, type JobRecords, type YarnFacts } from './job-records.ts';
-import { checkedStatus } from './job-status.ts';
 import type { StartDeadline } from './start-deadline.ts';
 
 /** Interval (ms) between requests to the ResourceManager while the ApplicationMaster responds. */
@@ -34,8 +35,12 @@ const APPLICATION_EVERY_MS = 2_000;
  */
 const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
 const COLLECTED_EVERY_MS = 300;
+/** Interval (ms) between requests for the list of nodes, unless a container is on a node that the list lacks. */
+const NODES_EVERY_MS = 60_000;
 /** The client does not wait for log aggregation if a job has been over for this long (ms). */
 const LONG_COLLECTED_MS = 120_000;
+/** Replaces an answer that is not JSON or too large. It is not a valid answer to any request. */
+const UNREADABLE = 'unreadable';
 const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
 
 /** Connection to a job on a cluster. Reads from the ResourceManager, the ApplicationMaster and the history. */
@@ -56,11 +61,15 @@ export class YarnJob implements JobConnection {
   #application: Application | null = null;
   #applicationAt = Number.NEGATIVE_INFINITY;
   #last: JobStatus | null = null;
+  #nodes: ReadonlyMap<string, string> = new Map();
+  #nodesAt = Number.NEGATIVE_INFINITY;
   #tidied = false;
   /** Whether the ResourceManager no longer has a record of the application. */
   #forgotten = false;
   /** Whether the ApplicationMaster rejected this user, who is not in the job's `acls.view`. */
   #hidden = false;
+  /** Whether the ApplicationMaster's last answer was not a status. */
+  #unreadable = false;
   #history: string | null = null;
 
   readonly #startDeadline: StartDeadline | null;
@@ -91,6 +100,7 @@ export class YarnJob implements JobConnection {
       ask: (resource) => this.#ask(resource),
       yarn: () => this.#facts(),
       logs: () => ifReadable(this.#aggregatedLogs()),
+      mayRead: async (uri) => (await this.#known()).user === cluster.user || isNamedFileSystem(cluster.configuration, uri),
     };
   }
 
@@ -122,6 +132,9 @@ export class YarnJob implements JobConnection {
   async #waitingReason(application: Application): Promise<string> {
     if (this.#hidden) {
       return `${this.applicationId} is a job of ${application.user}, and ${this.#cluster.user} is not in its acls.view.`;
+    }
+    if (this.#unreadable && application.state === 'RUNNING') {
+      return `The ApplicationMaster of ${this.applicationId} does not send a status that tony-ts can read. It may belong to another program or version.`;
     }
     this.#shortages ??= new (await import('../plan/master-shortage.ts')).MasterShortages(this.#hasty, this.#cluster.user);
     return waitingReason(application.diagnostics, await this.#shortages.of(application));
@@ -169,11 +182,9 @@ export class YarnJob implements JobConnection {
     const { status } = await this.observe();
     const history = await this.#readEvents();
     const containers = [...(await this.#masters(history)), ...orderContainers(status, history)];
-    // The nodes provide logs only while the application runs, and the history does not contain the nodes' web addresses.
-    const lacking = !ENDED.has(application.state) && containers.some(({ node, nodeHttp }) => !nodeHttp && node !== null);
-    const nodes = lacking ? await this.#nodeAddresses() : new Map<string, string>();
-    return containers.map(({ task, containerId, node, nodeHttp }) => {
-      const owner = { containerId, nodeHttp: nodeHttp || (node === null ? null : (nodes.get(node) ?? null)), owner: application.user };
+    const nodes = await this.#nodeAddresses(containers.flatMap(({ node }) => node ?? []));
+    return containers.map(({ task, containerId, node }) => {
+      const owner = { containerId, node, nodeHttp: nodes.get(node ?? '') ?? null, owner: application.user };
       return {
         task,
         containerId,
@@ -187,11 +198,9 @@ export class YarnJob implements JobConnection {
 
   async #masters(history: readonly HistoryEntry[]): Promise<LocatedContainer[]> {
     const found = this.#forgotten
-      ? inferredMasters(history).map((containerId) => ({ containerId, nodeHttp: null }))
+      ? inferredMasters(history).map((containerId) => ({ containerId, node: null }))
       : await this.#resourceManager.attempts(this.applicationId);
-    return found.flatMap(({ containerId, nodeHttp }) =>
-      containerId === null ? [] : [{ task: 'master', containerId, node: null, nodeHttp }],
-    );
+    return found.flatMap(({ containerId, node }) => (containerId === null ? [] : [{ task: 'master', containerId, node }]));
   }
 
   async output(name: string, maxBytes: number): Promise<Buffer | null> {
@@ -258,7 +267,9 @@ export class YarnJob implements JobConnection {
   }
 
   async #askMaster(): Promise<JobStatus | null> {
-    const status = checkedStatus(await this.#ask('job'), this.applicationId);
+    const answer = await this.#ask('job');
+    const status = parseLive(answer, this.applicationId);
+    this.#unreadable = answer !== null && status === null;
     if (status !== null) {
       this.#last = status;
     }
@@ -269,7 +280,10 @@ export class YarnJob implements JobConnection {
   async #ask(resource: string): Promise<unknown> {
     const answer = await this.#silence.ask(() => this.#hasty.proxy(this.applicationId, `tony/api/${resource}`));
     this.#hidden = answer?.status === 403;
-    return answer?.status === 200 ? parseJson(answer.body) : null;
+    if (answer?.status !== 200) {
+      return null;
+    }
+    return answer.body.length <= LARGEST_STATUS ? (parseJson(answer.body) ?? UNREADABLE) : UNREADABLE;
   }
 
   async #known(): Promise<Application> {
@@ -349,7 +363,7 @@ export class YarnJob implements JobConnection {
       return this.#history;
     }
     const job = { user: this.#application.user, applicationId: this.applicationId };
-    for (const folder of historyFolders(await this.#cluster.site(), this.#cluster, job)) {
+    for (const folder of await ownHistoryFolders(this.#cluster.storage, await this.#cluster.keepingSite(), this.#cluster, job)) {
       if ((await this.#cluster.storage.list(folder)).length > 0) {
         this.#history = folder;
         break;
@@ -373,9 +387,19 @@ export class YarnJob implements JobConnection {
     return { ...result, diagnostics: `${result.diagnostics} ${meant === undefined ? known : `Did you mean ${meant}? ${known}`}` };
   }
 
-  async #nodeAddresses(): Promise<Map<string, string>> {
+  /**
+   * Returns the web addresses of NodeManagers, keyed by node ID. The addresses come from the ResourceManager and not from the job's status,
+   * because the login sends the user's identity to them.
+   */
+  async #nodeAddresses(wanted: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const isFresh = performance.now() - this.#nodesAt < NODES_EVERY_MS;
+    if (this.#forgotten || wanted.length === 0 || (isFresh && wanted.every((node) => this.#nodes.has(node)))) {
+      return this.#nodes;
+    }
     const nodes = await this.#resourceManager.nodes();
-    return new Map(nodes.flatMap(({ id, nodeHttp }) => (nodeHttp === null ? [] : [[id, nodeHttp]])));
+    this.#nodesAt = performance.now();
+    this.#nodes = new Map(nodes.flatMap(({ id, nodeHttp }) => (nodeHttp === null ? [] : [[id, nodeHttp]])));
+    return this.#nodes;
   }
 }
 

@@ -18,20 +18,24 @@ import { knownNames, unknownNameLines, unknownNames } from '../cluster/unknown-q
 import { sharedFolder } from '../records/history-place.ts';
 import { cacheFolder } from '../runtime/cache.ts';
 import { findRuntime } from '../runtime/ensure-runtime.ts';
-import { openStaging } from '../staging/staging.ts';
-import { certificatesVerdict } from './certificates-verdict.ts';
-import { clockVerdict } from './clock-verdict.ts';
+import { openStaging, refuseLocalStaging } from '../staging/staging.ts';
 import { bad, type Check, type CheckResult, diagnose, doubtful, type Finding, good } from './diagnosis.ts';
-import { hdfsAccessOf } from './hdfs-access.ts';
-import { historyVerdict } from './history-verdict.ts';
-import { homeVerdict } from './home-verdict.ts';
-import { homesVerdict } from './homes-verdict.ts';
-import { loginVerdict } from './login-verdict.ts';
-import { masterLoss } from './master-loss.ts';
-import { secretsVerdict } from './secrets-verdict.ts';
-import { settingsVerdict } from './settings-verdict.ts';
-import { siteVerdict } from './site-verdict.ts';
+import {
+  certificatesVerdict,
+  clockVerdict,
+  hdfsAccessOf,
+  historyVerdict,
+  homesVerdict,
+  homeVerdict,
+  loginVerdict,
+  masterLoss,
+  secretsVerdict,
+  settingsVerdict,
+  siteVerdict,
+} from './verdicts.ts';
 
+/** Maximum number of users' history folders to check. */
+const MOST_USERS = 10_000;
 /** Minimum memory (MiB) for Node.js, TensorFlow.js and a small model. */
 const LEAST_CONTAINER_MB = 1024;
 /** Maximum number of nodes to query. A few are enough, because all nodes usually have the same settings. */
@@ -125,6 +129,12 @@ async function version(resourceManager: ResourceManager): Promise<CheckResult> {
 }
 
 async function nameNode({ configuration, storage }: HadoopCluster): Promise<CheckResult> {
+  if (configuration.defaultFs.startsWith('file:')) {
+    return bad(
+      `the configuration names no file system of a cluster: fs.defaultFS is ${configuration.defaultFs}, this machine's disk`,
+      'Set fs.defaultFS in core-site.xml, such as hdfs://namenode:8020, and check that HADOOP_CONF_DIR is the complete client configuration.',
+    );
+  }
   const root = await storage.stat(joinUri(configuration.defaultFs, '/'));
   return root === null
     ? bad('has no root folder', 'Format the file system.')
@@ -158,7 +168,11 @@ async function siteFile({ site, storage, configuration }: HadoopCluster): Promis
 
 async function histories({ site, storage, home }: HadoopCluster): Promise<CheckResult> {
   const folder = sharedFolder(await site(), home);
-  return historyVerdict(folder, folder === null ? null : await storage.stat(folder));
+  if (folder === null) {
+    return historyVerdict(null, null);
+  }
+  const entry = await storage.stat(folder);
+  return historyVerdict(folder, entry, entry === null ? [] : await storage.list(folder, { most: MOST_USERS }).catch(() => []));
 }
 
 async function submission(resourceManager: ResourceManager): Promise<CheckResult> {
@@ -360,6 +374,7 @@ async function localDisk(environment: NodeJS.ProcessEnv): Promise<CheckResult> {
 }
 
 async function staging({ storage, root, user }: HadoopCluster): Promise<CheckResult> {
+  refuseLocalStaging(root);
   await openStaging({ storage, root, onEvent: () => {} }, user);
   const file = joinUri(root, `doctor-${randomUUID()}`);
   const bytes = Buffer.alloc(64 * 1024, 1);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { hdfsAccessOf } from './hdfs-access.ts';
+import { hdfsAccessOf } from './verdicts.ts';
 
 test('the text names the servers or the gateway of each file system, up to a limit', () => {
   const access = (properties: Readonly<Record<string, string>>): string => hdfsAccessOf(HadoopConfiguration.fromProperties(properties));

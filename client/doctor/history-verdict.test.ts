@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Entry } from '../../storage/storage.ts';
-import { historyVerdict } from './history-verdict.ts';
+import { historyVerdict } from './verdicts.ts';
 
 const FOLDER = 'hdfs://nn/tony/history';
 const verdict = (permission: number) => historyVerdict(FOLDER, { owner: 'hdfs', permission } as Entry);
@@ -27,4 +27,17 @@ test.each([
     text: `${FOLDER} has mode ${permission.toString(8)}, so ${effect}`,
     remedy: `Run hdfs dfs -chmod 1777 ${FOLDER} as hdfs.`,
   });
+});
+
+test('folders with the name of another user are doubtful, because they hide the histories of that user', () => {
+  const folders = [
+    { name: 'alice', owner: 'bob' },
+    { name: 'carol', owner: 'carol' },
+  ] as Entry[];
+  expect(historyVerdict(FOLDER, { owner: 'hdfs', permission: 0o1777 } as Entry, folders)).toEqual({
+    state: 'doubtful',
+    text: expect.stringContaining('do not belong to the user of this name: alice (of bob).'),
+    remedy: expect.stringContaining(`hdfs dfs -chown alice ${FOLDER}/alice`),
+  });
+  expect(historyVerdict(FOLDER, { owner: 'hdfs', permission: 0o1777 } as Entry, folders.slice(1))).toMatchObject({ state: 'good' });
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Entry } from '../../storage/storage.ts';
-import { homeVerdict } from './home-verdict.ts';
+import { homeVerdict } from './verdicts.ts';
 
 const HOME = 'hdfs://nn/user/alice';
 const verdict = (change: Partial<Entry> | null) =>

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Entry } from '../../storage/storage.ts';
-import { homesVerdict } from './homes-verdict.ts';
+import { homesVerdict } from './verdicts.ts';
 
 const PARENT = 'hdfs://nn/user';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { masterLoss } from './master-loss.ts';
+import { masterLoss } from './verdicts.ts';
 
 const settings = (master: string, node: string) =>
   new Map([

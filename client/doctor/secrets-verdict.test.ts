@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { secretsVerdict } from './secrets-verdict.ts';
+import { secretsVerdict } from './verdicts.ts';
 
 const verdict = (properties: Readonly<Record<string, string>>) =>
   secretsVerdict(HadoopConfiguration.fromProperties({ 'yarn.resourcemanager.hostname': 'rm', ...properties }));

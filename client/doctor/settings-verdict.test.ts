@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { settingsVerdict } from './settings-verdict.ts';
+import { settingsVerdict } from './verdicts.ts';
 
 const SOUND = {
   'yarn.resourcemanager.am.max-attempts': '4',

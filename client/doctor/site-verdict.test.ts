@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DEFAULT_SITE, parseSite } from '../../conf/resolve/site.ts';
 import type { Entry } from '../../storage/storage.ts';
-import { siteVerdict } from './site-verdict.ts';
+import { siteVerdict } from './verdicts.ts';
 
 const SHARED = 'hdfs://nn/apps/tony-ts/site.yaml';
 const MODES = { 'hdfs://nn/': 0o755, 'hdfs://nn/apps': 0o755, 'hdfs://nn/apps/tony-ts': 0o755, [SHARED]: 0o644 };

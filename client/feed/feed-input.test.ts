@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeTfRecord } from '../../training/encoding/tfrecord.ts';
+import { encodeTfRecord } from '../../contract/encoding/tfrecord.ts';
 import { recordsOf } from './feed-input.ts';
 import { describeProgress } from './feed-progress.ts';
 
@@ -50,7 +50,7 @@ describe('records from standard input', () => {
 });
 
 it('describeProgress states the state and the counts of a feed', () => {
-  const progress = { written: 5, taken: 3, readers: 1, reason: '', state: 'connected' } as const;
+  const progress = { written: 5, taken: 3, receivedBefore: 0, readers: 1, reason: '', state: 'connected' } as const;
   expect(describeProgress(progress)).toBe('feeding 1 worker: 5 records written, 3 received');
   expect(describeProgress({ ...progress, state: 'full' })).toBe(
     'the job accepts no more records at the moment: 5 records written, 3 received',

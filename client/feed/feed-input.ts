@@ -1,6 +1,6 @@
+import { TfRecordParser } from '../../contract/encoding/tfrecord.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
-import { TfRecordParser } from '../../training/encoding/tfrecord.ts';
 
 const NEWLINE = 0x0a;
 

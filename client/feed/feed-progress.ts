@@ -30,9 +30,10 @@ export function progressLine(stream: NodeJS.WriteStream): { show(progress: FeedP
 }
 
 /** Describes the progress in one line. Removes control characters from the reason, because the job may belong to another user. */
-export function describeProgress({ state, reason: text, written, taken, readers }: FeedProgress): string {
+export function describeProgress({ state, reason: text, written, taken, receivedBefore, readers }: FeedProgress): string {
   const reason = harmless(text);
-  const counts = `${written} records written, ${taken} received`;
+  const earlier = receivedBefore === 0 ? '' : `, ${receivedBefore} received before this process`;
+  const counts = `${written} records written, ${taken} received${earlier}`;
   switch (state) {
     case 'waiting':
       return `waiting: ${reason} (${counts})`;

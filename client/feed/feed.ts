@@ -1,13 +1,127 @@
 import { randomBytes } from 'node:crypto';
+import path from 'node:path';
+import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import * as z from 'zod';
+import { formatAddress } from '../../platform/address.ts';
 import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import type { FeedAddress, FeedMessage } from '../../protos/feed-protocol.ts';
+import { readIfExists } from '../../platform/files/read-if-exists.ts';
+import { parseJson } from '../../platform/json-value.ts';
+import { FEED_ADDRESS_FILE, FEED_TOKEN_METADATA, type FeedAddress, MAXIMUM_MESSAGE_BYTES } from '../../protos/feed-protocol.ts';
+import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
+import { type ClientStream, clientConstructor, onMessage, type ServiceClient } from '../../protos/services.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
+import { joinUri } from '../../storage/uri.ts';
+import { openCluster } from '../cluster/cluster.ts';
+import { checkId } from '../connections/check-id.ts';
 import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connections/connect-job.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
+import { localPaths } from '../files/local-layout.ts';
+import { localRoot } from '../staging/local-folder.ts';
 import { ChunkQueue, type FeedRecord, toRecordBytes } from './chunk-queue.ts';
-import { FeedConnection } from './feed-connection.ts';
-import { type FeedPlace, openFeedPlace } from './feed-place.ts';
+import { checkFeedName } from './feed-name.ts';
+
+/** Time (ms) within which the job must send its first message on a new connection. */
+const FIRST_MESSAGE_MS = 15_000;
+
+const FeedClient = clientConstructor('Feed');
+
+interface FeedConnectionEvents {
+  readonly message: (message: TonyMessages['FeedMessage']) => void;
+  /** Called when the send buffer has space again. */
+  readonly room: () => void;
+  /** Called once, when the connection ends. If `isFinal` is true, a new connection would fail with the same error. */
+  readonly lost: (reason: string, isFinal: boolean) => void;
+}
+
+/** TLS connection from a producer to the ApplicationMaster. Accepts only the job's certificate. */
+class FeedConnection {
+  readonly #client: ServiceClient<'Feed'>;
+  readonly #stream: ClientStream<'ProducerMessage', 'FeedMessage'>;
+  readonly #deadline: NodeJS.Timeout;
+  #isOver = false;
+
+  constructor(address: FeedAddress, opening: TonyMessages['Opening'], events: FeedConnectionEvents) {
+    this.#client = new FeedClient(formatAddress(address), pinnedCredentials(address.certificate), {
+      ...PINNED_CHANNEL_OPTIONS,
+      'grpc.max_send_message_length': MAXIMUM_MESSAGE_BYTES,
+    });
+    const metadata = new Metadata();
+    metadata.set(FEED_TOKEN_METADATA, address.token);
+    this.#stream = this.#client.Put(metadata);
+    const lose = (reason: string, isFinal = false): void => {
+      if (this.#isOver) {
+        return;
+      }
+      this.close();
+      events.lost(reason, isFinal);
+    };
+    this.#deadline = setTimeout(() => lose(`no answer within ${FIRST_MESSAGE_MS / 1000} s`), FIRST_MESSAGE_MS);
+    onMessage(this.#stream, (message) => {
+      clearTimeout(this.#deadline);
+      if (!this.#isOver) {
+        events.message(message);
+      }
+    });
+    this.#stream.on('error', (error: ServiceError) => {
+      const isFinal = error.code === status.UNAUTHENTICATED || error.code === status.INVALID_ARGUMENT;
+      lose(error.details || error.message, isFinal);
+    });
+    this.#stream.on('drain', () => events.room());
+    this.#stream.on('end', () => lose('the job closed the connection'));
+    this.#stream.write({ opening });
+  }
+
+  /** Whether the send buffer is full. When the buffer has space again, `room` is called. */
+  get isFull(): boolean {
+    return this.#stream.writableNeedDrain;
+  }
+
+  send(message: TonyMessages['ProducerMessage']): void {
+    if (!this.#isOver) {
+      this.#stream.write(message);
+    }
+  }
+
+  close(): void {
+    if (this.#isOver) {
+      return;
+    }
+    this.#isOver = true;
+    clearTimeout(this.#deadline);
+    this.#stream.on('error', () => {});
+    this.#stream.cancel();
+    this.#client.close();
+  }
+}
+
+interface FeedPlace {
+  /**
+   * Returns the address of the job's feed server, or null if the job does not accept feeds yet.
+   * @throws TonyError ACCESS_DENIED for another user's job, HDFS_UNREACHABLE
+   */
+  read(): Promise<FeedAddress | null>;
+  close(): void;
+}
+
+async function openFeedPlace(applicationId: string, options: ConnectOptions): Promise<FeedPlace> {
+  if (checkId(applicationId) === 'local') {
+    const { job } = localPaths(options.localRoot ?? localRoot(options.environment), applicationId);
+    return { read: async () => parseAddress(await readIfExists(path.join(job, FEED_ADDRESS_FILE))), close: () => {} };
+  }
+  const { root, storage, ...cluster } = await openCluster(options);
+  const uri = joinUri(root, 'jobs', applicationId, FEED_ADDRESS_FILE);
+  return { read: async () => parseAddress(await readIfStored(storage, uri)), close: () => cluster.close() };
+}
+
+const feedAddress = z.object({ host: z.string(), port: z.int(), attempt: z.number(), token: z.string(), certificate: z.string() });
+
+/** Parses an address, or returns null if the file is missing, incomplete or damaged. */
+function parseAddress(content: string | Buffer | null): FeedAddress | null {
+  return feedAddress.safeParse(parseJson(content?.toString() ?? '')).data ?? null;
+}
 
 export interface FeedProgress {
   /**
@@ -21,13 +135,15 @@ export interface FeedProgress {
   readonly written: number;
   /** Number of records that workers have acknowledged. */
   readonly taken: number;
+  /** Number of records that the job has received from earlier processes with this producer's name. */
+  readonly receivedBefore: number;
   readonly readers: number;
 }
 
 export interface FeedOptions extends ConnectOptions {
   /**
    * Name of this producer. Default: a random name. The feed ends when all producers have called `end`. If a producer crashes before that, a
-   * new process with the same name can continue or end the feed. Records that the crashed process had not sent are lost.
+   * new process with the same name can continue or end the feed: `received` returns the number of records that the job already has.
    */
   readonly producer?: string;
   /** Receives the progress whenever it has changed, but at most a few times per second. */
@@ -55,17 +171,8 @@ const PROGRESS_MS = 250;
 export async function openFeed(applicationId: string, name: string, options: FeedOptions = {}): Promise<FeedWriter> {
   checkOptions('openFeed', options, FEED_OPTIONS);
   const producer = options.producer ?? randomBytes(8).toString('hex');
-  for (const [what, text] of [
-    ['feed', name],
-    ['producer', producer],
-  ]) {
-    if (!/^[\w.-]{1,100}$/.test(text as string)) {
-      throw new TonyError(
-        'USAGE',
-        `"${text}" is not a valid name for a ${what}: use up to 100 letters, digits, dots, dashes and underscores.`,
-      );
-    }
-  }
+  checkFeedName(name, 'feed');
+  checkFeedName(producer, 'producer');
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {
     const { result } = await connection.observe();
@@ -101,6 +208,8 @@ export class FeedWriter {
   #readers = 0;
   #written = 0;
   #taken = 0;
+  /** Number of records that the job has received from earlier processes with this producer's name. Null before the job's first message. */
+  #receivedBefore: number | null;
   #reportedAt = Number.NEGATIVE_INFINITY;
   #reportTimer: NodeJS.Timeout | null = null;
   readonly #waiting = new Set<() => void>();
@@ -112,6 +221,7 @@ export class FeedWriter {
     this.producer = producer;
     this.#options = options;
     this.#queue = new ChunkQueue(options.producer === undefined);
+    this.#receivedBefore = options.producer === undefined ? 0 : null;
     const abort = (): void => this.#fail(options.signal?.reason);
     if (options.signal?.aborted === true) {
       abort();
@@ -144,6 +254,18 @@ export class FeedWriter {
       await this.#changed();
     }
     this.#throwFailure();
+  }
+
+  /**
+   * Returns the number of records that the job has received from earlier processes with this producer's name. A producer that sends the
+   * same records in the same order as a crashed process skips this number of records. Resolves when the job has answered.
+   */
+  async received(): Promise<number> {
+    while (this.#receivedBefore === null && this.#failure === null) {
+      await this.#changed();
+    }
+    this.#throwFailure();
+    return this.#receivedBefore ?? 0;
   }
 
   /** Ends the feed for this producer. Resolves when workers have acknowledged all records. */
@@ -226,7 +348,12 @@ export class FeedWriter {
    * @returns whether the job has sent a message on this connection
    */
   #connect(address: FeedAddress): Promise<boolean> {
-    const opening = { feed: this.#feed, producer: this.producer, first: this.#queue.first };
+    const opening = {
+      feed: this.#feed,
+      producer: this.producer,
+      first: this.#queue.first,
+      records: (this.#receivedBefore ?? 0) + this.#taken,
+    };
     return new Promise((resolve, reject) => {
       let hasMessage = false;
       const stop = (): void => resolve(hasMessage);
@@ -252,7 +379,8 @@ export class FeedWriter {
     });
   }
 
-  #receive({ expected = 0, taken, windowBytes, over = false, readers = 0 }: FeedMessage): void {
+  #receive({ expected = 0, records = 0, taken, windowBytes, over, readers }: TonyMessages['FeedMessage']): void {
+    this.#receivedBefore ??= records;
     this.#readers = readers;
     this.#window = windowBytes;
     this.#taken += this.#queue.acknowledge(taken);
@@ -346,6 +474,7 @@ export class FeedWriter {
       reason: this.#isOver ? '' : isConnected ? unread : this.#reason,
       written: this.#written,
       taken: this.#taken,
+      receivedBefore: this.#receivedBefore ?? 0,
       readers: this.#readers,
     });
   }

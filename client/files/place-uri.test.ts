@@ -1,4 +1,7 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { fileUri } from '../../storage/uri.ts';
 import { placeUri } from './place-uri.ts';
 
 const HOME = 'hdfs://nn:8020/user/alice';
@@ -7,6 +10,9 @@ describe('placeUri', () => {
   test.each([
     ['out/x', HOME, 'hdfs://nn:8020/user/alice/out/x'],
     ['./out', HOME, 'hdfs://nn:8020/user/alice/out'],
+    ['~/out/x', HOME, 'hdfs://nn:8020/user/alice/out/x'],
+    ['~', HOME, HOME],
+    ['~/out', 'file:///work', fileUri(join(homedir(), 'out'))],
     ['/out/x', HOME, 'hdfs://nn:8020/out/x'],
     ['hdfs:///out/x', HOME, 'hdfs://nn:8020/out/x'],
     ['hdfs://other:8020/out', HOME, 'hdfs://other:8020/out'],

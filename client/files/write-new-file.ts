@@ -1,10 +1,11 @@
-import { writeFile } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { localFileError } from './local-file-error.ts';
 
 /**
- * Writes a new file. Never overwrites an existing file.
+ * Writes a new file.
  * @param hint next step for the user if the file exists
- * @throws TonyError ALREADY_EXISTS, STORAGE_REFUSED
+ * @throws TonyError ALREADY_EXISTS, ACCESS_DENIED, STORAGE_REFUSED
  */
 export async function writeNewFile(file: string, text: string, hint: string): Promise<void> {
   try {
@@ -13,6 +14,17 @@ export async function writeNewFile(file: string, text: string, hint: string): Pr
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
       throw new TonyError('ALREADY_EXISTS', `${file} already exists.`, { hint });
     }
-    throw new TonyError('STORAGE_REFUSED', `Cannot write ${file}: ${fileErrorOf(error)}.`, { cause: error });
+    throw (
+      localFileError(error, `write ${file}`) ??
+      new TonyError('STORAGE_REFUSED', `Cannot write ${file}: ${fileErrorOf(error)}.`, { cause: error })
+    );
+  }
+}
+
+/** Checks the value of `--to` before a command starts its work. @throws TonyError ALREADY_EXISTS if it is a folder */
+export async function refuseFolder(file: string): Promise<void> {
+  const found = await stat(file).catch(() => null);
+  if (found?.isDirectory()) {
+    throw new TonyError('ALREADY_EXISTS', `${file} is a folder.`, { hint: 'Pass the path of a file with --to.' });
   }
 }

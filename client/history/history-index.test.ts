@@ -50,6 +50,7 @@ function storeOf(answer: ClusterAnswer = 'forgotten'): HistoryStore {
     place: async () => null,
     answers: async (places) => new Map(places.map(({ folder }) => [folder, answer])),
     masters: async () => [],
+    mayRead: () => false,
     log: async () => null,
     keepMs: 0,
     cacheMaxAgeMs: null,
@@ -93,6 +94,21 @@ test("a user with many large histories does not push other users' jobs out of a 
   expect(message).toBe('Some histories are omitted because reading them takes too long: 97 of mallory.');
   expect(bytesOf('mallory')).toBeLessThan(LIMITS.userBytes);
   expect(JSON.stringify(jobs).length).toBeLessThan(20_000);
+});
+
+test("a user with many new-looking folders does not push other users' jobs out of a list", async () => {
+  for (let number = 1000; number < 1060; number++) {
+    leave('mallory', number, {});
+  }
+  for (const number of [1, 2, 3]) {
+    end('alice', number);
+  }
+  const { jobs } = await new HistoryIndex(storeOf(), { limits: LIMITS }).list({ user: null, limit: 20 });
+  const users = jobs.map(({ place }) => place.user);
+  expect(users).toEqual([...Array.from({ length: 17 }, () => 'mallory'), 'alice', 'alice', 'alice']);
+  const ids = jobs.map(({ place }) => place.applicationId);
+  expect(ids).toEqual([...ids].sort().reverse());
+  expect((await new HistoryIndex(storeOf(), { limits: LIMITS }).list({ user: 'mallory', limit: 20 })).jobs).toHaveLength(20);
 });
 
 test('a list says that states may be old if the cluster does not answer, unless all jobs have a recorded end', async () => {

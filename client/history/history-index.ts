@@ -17,6 +17,8 @@ const FOLDER_BYTES = 4 << 10;
 /** Time limit (ms) for reading one job's files. */
 const JOB_MS = 10_000;
 const MOST_MESSAGES = 3;
+/** Maximum fraction of a list of all users that one user's jobs fill while jobs of other users are left. */
+const LARGEST_SHARE = 0.5;
 
 export interface HistoryQuery {
   /** User whose jobs to list, or null for all users. */
@@ -85,17 +87,42 @@ export class HistoryIndex {
     }
     const places = await this.#places(users.found, messages);
     const jobs: ListedJob[] = [];
-    for (let at = 0; at < places.length && jobs.length < query.limit; at += AT_ONCE) {
-      for (const job of await this.#statuses(places.slice(at, at + AT_ONCE), budget, messages)) {
-        if (jobs.length < query.limit && matches(job, query) && (await this.#mayView(job.place, query, budget))) {
-          jobs.push(job);
-        }
-      }
-    }
+    // Users choose the names of their folders, and can therefore make their jobs look newer than those of all other users.
+    const share = query.user === null ? Math.ceil(query.limit * LARGEST_SHARE) : query.limit;
+    const postponed = await this.#collect(jobs, places, { query, share, budget, messages });
+    await this.#collect(jobs, postponed, { query, share: query.limit, budget, messages });
+    jobs.sort((a, b) => byAge(a.place, b.place));
     if (budget.message !== '') {
       general.push(budget.message);
     }
     return { jobs, message: [...general, ...messages.slice(0, MOST_MESSAGES)].join(' ') };
+  }
+
+  /** Adds jobs to the list until it is full. Returns the places of users who already have their share of the list. */
+  async #collect(
+    jobs: ListedJob[],
+    places: readonly JobPlace[],
+    { query, share, budget, messages }: { query: HistoryQuery; share: number; budget: ListBudget; messages: string[] },
+  ): Promise<JobPlace[]> {
+    const counts = new Map<string, number>();
+    const postponed: JobPlace[] = [];
+    const hasShare = ({ user }: JobPlace): boolean => (counts.get(user) ?? 0) >= share;
+    for (let at = 0; at < places.length && jobs.length < query.limit; ) {
+      const batch: JobPlace[] = [];
+      for (; at < places.length && batch.length < AT_ONCE; at++) {
+        const place = places[at] as JobPlace;
+        (hasShare(place) ? postponed : batch).push(place);
+      }
+      for (const job of await this.#statuses(batch, budget, messages)) {
+        if (hasShare(job.place)) {
+          postponed.push(job.place);
+        } else if (jobs.length < query.limit && matches(job, query) && (await this.#mayView(job.place, query, budget))) {
+          jobs.push(job);
+          counts.set(job.place.user, (counts.get(job.place.user) ?? 0) + 1);
+        }
+      }
+    }
+    return postponed;
   }
 
   async #places(users: readonly string[], messages: string[]): Promise<JobPlace[]> {

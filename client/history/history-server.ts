@@ -182,7 +182,7 @@ export class HistoryServer implements JobPages {
     try {
       const dir = await view.summaryDir();
       if (dir === null) {
-        return tensorBoard.refuse('The summaries are not in the history folder. To see them, run tony-ts tensorboard.');
+        return tensorBoard.refuse(view.whyUnreadable);
       }
       if (!tensorBoard.isAwake && (await this.#options.store.storage.list(dir)).length === 0) {
         return tensorBoard.refuse('The job has written no summaries.');

@@ -7,9 +7,10 @@ const LONGEST_MESSAGE = 2_000;
 /** Returns a row of the job list. */
 export function historySummary({ place, status }: ListedJob): HistorySummary {
   const { applicationId, user } = place;
-  const { name, queue, state, startedAt, finishedAt, step } = status;
+  const { name, queue, state, submittedAt, startedAt, finishedAt, step } = status;
   const message = status.message.slice(0, LONGEST_MESSAGE);
-  return { applicationId, user, name, queue, state, startedAt, finishedAt, step, message, href: `${jobPath(user, applicationId)}tony/` };
+  const href = `${jobPath(user, applicationId)}tony/`;
+  return { applicationId, user, name, queue, state, submittedAt, startedAt, finishedAt, step, message, href };
 }
 
 /** Returns the path of a job's pages relative to the job list. */

@@ -26,6 +26,11 @@ export class LocalHistory implements HistoryStore {
     this.user = user;
   }
 
+  /** Local jobs are this user's own. */
+  mayRead(): boolean {
+    return true;
+  }
+
   get root(): string {
     return fileUri(this.#folder);
   }
@@ -58,7 +63,7 @@ export class LocalHistory implements HistoryStore {
         return [folder, 'forgotten'];
       }
       const { result, status } = observation;
-      const about = { name: status?.name ?? '', queue: status?.queue ?? '', startedAt: status?.startedAt ?? startOf(id) };
+      const about = { name: status?.name ?? '', queue: status?.queue ?? '', startedAt: status?.submittedAt ?? startOf(id) };
       return [folder, { ...about, finishedAt: status?.finishedAt ?? null, result }];
     });
     return new Map(await Promise.all(asked));

@@ -25,6 +25,7 @@ function storeOf(users: readonly string[], owner: string | null): HistoryStore {
     place: async (user) => (users.includes(user) ? place(user) : null),
     answers: async (places) => new Map(places.map(({ folder, user }) => [folder, user === owner ? KNOWN : 'forgotten'])),
     masters: async () => [],
+    mayRead: () => false,
     log: async () => null,
     keepMs: 0,
     cacheMaxAgeMs: null,

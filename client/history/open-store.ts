@@ -3,7 +3,7 @@ import { checkOptions, type OptionNames } from '../../platform/check-options.ts'
 import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../cluster/cluster.ts';
 import { ClusterHistory } from '../records/cluster-history.ts';
 import type { HistoryStore } from '../records/history-store.ts';
-import { localRoot } from '../staging/local-folder.ts';
+import { checkLocalRoot, localRoot } from '../staging/local-folder.ts';
 import { LocalHistory } from './local-history.ts';
 
 export interface StoreOptions extends ClusterOptions {
@@ -18,7 +18,9 @@ export const STORE_OPTIONS: OptionNames<StoreOptions> = { ...CLUSTER_OPTIONS, lo
 export async function openHistoryStore(options: StoreOptions): Promise<HistoryStore> {
   checkOptions('openHistoryStore', options, STORE_OPTIONS);
   if (options.local) {
-    return new LocalHistory(options.localRoot ?? localRoot(options.environment), hadoopUser(options.environment));
+    const root = options.localRoot ?? localRoot(options.environment);
+    await checkLocalRoot(root);
+    return new LocalHistory(root, hadoopUser(options.environment));
   }
   const cluster = await openCluster(options);
   try {

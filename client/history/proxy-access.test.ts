@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
-import { ProxyAccess } from './proxy-access.ts';
+import { ProxyAccess } from './serve.ts';
 
 /** Starts a server that responds with the user's name. Returns a function that sends raw header lines and returns the response. */
 async function serve(proxies: readonly string[] = ['localhost']): Promise<(...lines: string[]) => Promise<string>> {

@@ -1,14 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { shortUserName } from '../../hadoop/configuration/login/login-of.ts';
+import { findTicket } from '../../hadoop/security/tickets.ts';
 import { bracketed } from '../../platform/address.ts';
 import { pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { WeightedCache } from '../../platform/weighted-cache.ts';
+import { isAddressedHere } from '../../web/server/access.ts';
+import { answerText } from '../../web/server/answer.ts';
+import { HostAddresses } from '../../web/server/host-addresses.ts';
 import { type JobPages, WebServer } from '../../web/server/server.ts';
 import { jobViewers } from '../../web/server/view-acl.ts';
 import { type ClusterOptions, openCluster, readConfiguration } from '../cluster/cluster.ts';
@@ -16,12 +21,81 @@ import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connections
 import type { HistoryStore } from '../records/history-store.ts';
 import type { JobPlace } from '../records/job-place.ts';
 import { readFrozen } from '../records/job-record.ts';
-import { type HistoryAccess, SimpleAccess, TokenAccess } from './history-access.ts';
+import { type HistoryAccess, SimpleAccess, TokenAccess, type Visitor } from './history-access.ts';
 import { HistoryServer } from './history-server.ts';
 import { jobPath } from './history-summary.ts';
 import { openHistoryStore, STORE_OPTIONS, type StoreOptions } from './open-store.ts';
-import { ProxyAccess } from './proxy-access.ts';
 import { TensorBoardPool, type TensorBoardPoolOptions } from './tensorboard-pool.ts';
+
+/** A user name, or a Kerberos principal with one or two components and an optional realm. */
+const USER = /^[\w][\w.-]{0,127}\$?(?:\/[\w.-]{1,253})?(?:@[\w.-]{1,253})?$/;
+
+/**
+ * Grants access to users whom a reverse proxy has authenticated, for example by SPNEGO. The proxy sends the user name in a header, which
+ * the server accepts only from the proxy's addresses. Each job's view ACL controls access to its history.
+ */
+export class ProxyAccess implements HistoryAccess {
+  readonly #proxies: HostAddresses;
+  readonly #header: string;
+  readonly #userOf: (name: string) => Promise<string>;
+  readonly #viewers: (place: JobPlace) => Promise<(user: string | null) => boolean>;
+  readonly #hosts: readonly string[];
+
+  /**
+   * @param options.header name of the header, in lower case
+   * @param options.userOf returns the short user name for a principal
+   * @param options.hosts additional host names of the server, in lower case
+   */
+  constructor(options: {
+    readonly proxies: readonly string[];
+    readonly header: string;
+    readonly userOf: (name: string) => Promise<string>;
+    readonly viewers: (place: JobPlace) => Promise<(user: string | null) => boolean>;
+    readonly hosts: readonly string[];
+  }) {
+    this.#proxies = new HostAddresses(options.proxies);
+    this.#header = options.header;
+    this.#userOf = options.userOf;
+    this.#viewers = options.viewers;
+    this.#hosts = options.hosts;
+  }
+
+  async admit(request: IncomingMessage, response: ServerResponse): Promise<Visitor | null> {
+    const refuse = (message: string): null => {
+      answerText(request, response, 403, message);
+      return null;
+    };
+    if (!(await this.#proxies.include(request.socket.remoteAddress ?? ''))) {
+      return refuse("This server answers only requests from its proxy: open the proxy's address.");
+    }
+    if (!isAddressedHere(request, this.#hosts)) {
+      return refuse(
+        'This server does not accept requests for this host name. To allow it, set history.url in tony-site.yaml to the address that users open.',
+      );
+    }
+    // If the header occurs more than once, the proxy has not removed the header that the client sent.
+    const [name = '', ...others] = request.headersDistinct[this.#header] ?? [];
+    if (others.length > 0) {
+      return refuse(`The proxy sent several ${this.#header} headers. It must replace the header that the client sends.`);
+    }
+    if (!USER.test(name)) {
+      return refuse(name === '' ? `The proxy sent no user name in the header ${this.#header}.` : 'The proxy sent an invalid user name.');
+    }
+    try {
+      return { user: await this.#userOf(name) };
+    } catch (error) {
+      return refuse(messageOf(error));
+    }
+  }
+
+  expects(address: string): boolean {
+    return this.#proxies.mayInclude(address);
+  }
+
+  async mayView({ user }: Visitor, place: JobPlace): Promise<boolean> {
+    return (await this.#viewers(place))(user);
+  }
+}
 
 /** Disk space limit (bytes) for each TensorBoard on a multi-user server. */
 const SHARED_COPY_BYTES = 4 * 1024 ** 3;
@@ -159,7 +233,7 @@ async function sharedAccess(
   hosts: readonly string[],
   closers: (() => Promise<void> | void)[],
 ): Promise<HistoryAccess> {
-  const { configuration, site, close } = await openCluster(options);
+  const { configuration, site, environment, close } = await openCluster(options);
   closers.push(close);
   const { url } = (await site()).history;
   const known = new WeightedCache<string, readonly string[]>(REMEMBERED_CHARACTERS);
@@ -181,8 +255,10 @@ async function sharedAccess(
   if (options.auth === 'simple') {
     return new SimpleAccess(shared);
   }
-  const { trustedProxy = [], userHeader = 'X-Remote-User', environment } = options;
-  const userOf = (name: string): Promise<string> => shortUserName(name, configuration, environment);
+  const { trustedProxy = [], userHeader = 'X-Remote-User' } = options;
+  // Without Kerberos, the server has no principal, so the proxy's principals must be in the default realm of krb5.conf.
+  const own = configuration.secure ? (await findTicket(environment)).principal : '';
+  const userOf = (name: string): Promise<string> => shortUserName(name, configuration, environment, own);
   return new ProxyAccess({ ...shared, proxies: trustedProxy, header: userHeader.toLowerCase(), userOf });
 }
 

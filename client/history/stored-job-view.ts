@@ -1,6 +1,7 @@
 import type { HistoryEntry, JobStatus } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import { withoutEnd } from '../../platform/text/without-end.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { EventPage, JobView, LogName, LogTail, ScalarCharts, UsagePage } from '../../web/job-view.ts';
 import { redacted } from '../../web/redaction.ts';
@@ -93,7 +94,7 @@ export class StoredJobView implements JobView {
       const { summaryDir } = await this.status();
       return {
         runs: [],
-        message: `The summaries are in ${summaryDir}, outside the history folder. To see them, run \`tony-ts tensorboard\`.`,
+        message: `The summaries are in ${summaryDir}. ${this.whyUnreadable}`,
       };
     }
     if (this.#scalars?.dir !== dir) {
@@ -101,6 +102,13 @@ export class StoredJobView implements JobView {
       this.#scalars = { dir, reader: new ScalarReader({ storage: this.#options.store.storage, dir, log: this.#options.log }) };
     }
     return this.#scalars.reader.charts();
+  }
+
+  /** Explains why `summaryDir` returns null. */
+  get whyUnreadable(): string {
+    return this.#options.anywhere
+      ? "For another user's job, tony-ts reads only file systems that the Hadoop configuration names."
+      : 'This server reads only the history folder. To see the summaries, run `tony-ts tensorboard`.';
   }
 
   /** Returns the URI of the summary folder, or null if the server must not read the folder. */
@@ -111,9 +119,10 @@ export class StoredJobView implements JobView {
       return joinUri(folder, 'summaries');
     }
     const clean = !summaryDir.split('/').some((part) => part === '.' || part === '..');
-    const inside = clean && summaryDir.startsWith(`${folder.replace(/\/+$/, '')}/`);
+    const inside = clean && summaryDir.startsWith(`${withoutEnd(folder, '/')}/`);
     const ownKind = summaryDir.split(':', 1)[0] === folder.split(':', 1)[0];
-    return inside || (this.#options.anywhere && clean && ownKind) ? summaryDir : null;
+    const { anywhere, store, place } = this.#options;
+    return inside || (anywhere && clean && ownKind && store.mayRead(place, summaryDir)) ? summaryDir : null;
   }
 
   async log(task: string, file: LogName, tail: number): Promise<LogTail | null> {

@@ -2,6 +2,9 @@ import { stat } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { TonyError } from '../../platform/errors.ts';
 
+/** Maximum number of ApplicationMaster attempts. A second attempt lets the job survive the loss of a node. */
+export const MASTER_ATTEMPTS = 2;
+
 /**
  * Returns the folder that contains the bundles for containers. The folder is next to the bundled command. When the command runs from
  * source, the folder is in dist/.

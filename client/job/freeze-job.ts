@@ -1,10 +1,13 @@
 import { type FrozenJob, type Job, TENSORBOARD_ROLE } from '../../conf/job.ts';
 import { EVERY_ROLE } from '../../conf/job-part.ts';
+import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { placeUri } from '../files/place-uri.ts';
 import { type HistoryPlace, historyUrl } from '../records/history-place.ts';
+import { fileSystemsIn } from './job-file-systems.ts';
 import type { ByRole } from './job-files.ts';
+import { cacheEntriesIn, textsIn } from './job-texts.ts';
 import { withTensorBoard } from './tensorboard-role.ts';
 
 export interface FreezeOptions {
@@ -26,33 +29,44 @@ export interface FreezeOptions {
   /** Archive that contains the programs' Python environment, or null if there is none. */
   readonly pythonEnvironment?: LocalResource | null;
   readonly cluster: FrozenJob['cluster'];
+  /** Hadoop configuration, or null for a job that does not use HDFS. Default: null. */
+  readonly configuration?: HadoopConfiguration | null;
   /** Base URI for relative locations, such as `hdfs://host:8020/user/alice` or the file:// URI of a folder. */
   readonly home: string;
 }
 
-/** Returns the contents of job.json. All locations in it are absolute URIs. */
+/**
+ * Returns the contents of job.json. All locations in it are absolute URIs. Finds the file systems and the cache entries that the job uses,
+ * including those in commands and environment variables, so that no later reader has to find them.
+ */
 export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   const { applicationId, root, home } = options;
   const place = options.history ?? { folder: joinUri(root, 'history'), shared: false, url: null };
   const history = joinUri(place.folder, applicationId);
   const outputDir = jobOutput(root, applicationId);
+  const uses = {
+    job: withTensorBoard(job),
+    staging: joinUri(root, 'jobs', applicationId),
+    history,
+    checkpointDir: placeUri(job.checkpoint.dir, home) ?? joinUri(outputDir, 'checkpoints'),
+    summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(history, 'summaries'),
+    outputDir,
+    data: options.data,
+    resources: options.resources,
+    roleResources: roleResources(job, options),
+  };
+  const texts = textsIn(uses);
   return {
     version: 1,
     applicationId,
     user: options.user,
     submittedAt: options.submittedAt,
-    job: withTensorBoard(job),
-    staging: joinUri(root, 'jobs', applicationId),
-    history,
+    ...uses,
     historyShared: place.shared,
     historyUrl: place.url === null ? null : historyUrl(place.url, options.user, applicationId),
-    checkpointDir: placeUri(job.checkpoint.dir, home) ?? joinUri(outputDir, 'checkpoints'),
-    summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(history, 'summaries'),
-    outputDir,
-    data: options.data,
     principal: options.principal ?? null,
-    resources: options.resources,
-    roleResources: roleResources(job, options),
+    fileSystems: options.configuration ? fileSystemsIn(texts, options.configuration) : [],
+    cacheEntries: cacheEntriesIn(texts),
     cluster: options.cluster,
   };
 }

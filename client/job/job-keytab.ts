@@ -6,7 +6,7 @@ import type { HadoopConfiguration } from '../../hadoop/configuration/configurati
 import { ticketSource } from '../../hadoop/configuration/login/keytab-tokens.ts';
 import { shortUserName } from '../../hadoop/configuration/login/login-of.ts';
 import { findTicket, type Ticket } from '../../hadoop/security/tickets.ts';
-import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { fileErrorOf, messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 
 /** The keytab that a job ships to its ApplicationMaster. */
@@ -40,7 +40,7 @@ export async function readJobKeytab(
   }
   const file = await readKeytab(keytab.keytab);
   const principal = keytab.principal ?? (await findTicket(environment)).principal;
-  const owner = await shortUserName(principal, configuration, environment);
+  const owner = await shortUserName(principal, configuration, environment, principal);
   if (owner !== user) {
     throw new TonyError(
       'KEYTAB_INVALID',
@@ -53,6 +53,16 @@ export async function readJobKeytab(
   // If the configured principal contains _HOST, the ticket's principal contains this machine's name.
   const ticket = await tryKeytab(principal, keytab.keytab, environment);
   return { principal: ticket.principal, ...file };
+}
+
+/** Returns the reason why a job's keytab cannot be used on a cluster with Kerberos, or null if none is apparent. */
+export async function keytabProblem(keytab: KerberosKeytab | null): Promise<string | null> {
+  return keytab === null
+    ? null
+    : await readKeytab(keytab.keytab).then(
+        () => null,
+        (error: unknown) => messageOf(error),
+      );
 }
 
 async function readKeytab(file: string): Promise<Pick<JobKeytab, 'content' | 'isExposed'>> {

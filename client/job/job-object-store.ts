@@ -1,6 +1,7 @@
 import type { Job } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { FindS3Connection, JobConnections } from '../../storage/s3/s3-connection.ts';
+import { textsIn } from './job-texts.ts';
 
 const S3_URI = /\bs3[an]?:\/\/([\w.-]*)/gi;
 
@@ -11,7 +12,7 @@ const S3_URI = /\bs3[an]?:\/\/([\w.-]*)/gi;
  * @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID
  */
 export async function objectStoreOf(job: Job, find: FindS3Connection): Promise<JobConnections | null> {
-  const uris = [...JSON.stringify(job).matchAll(S3_URI)];
+  const uris = textsIn(job).flatMap((text) => [...text.matchAll(S3_URI)]);
   if (uris.length === 0) {
     return null;
   }

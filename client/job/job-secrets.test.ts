@@ -7,9 +7,8 @@ import { expect, test } from 'vitest';
 import { CREDENTIALS, type Job } from '../../conf/job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
-import { selfSignedCertificate } from './certificate.ts';
 import { objectStoreOf } from './job-object-store.ts';
-import { createJobSecrets } from './job-secrets.ts';
+import { createJobSecrets, selfSignedCertificate } from './job-secrets.ts';
 
 function pem(secrets: ReturnType<typeof createJobSecrets>): { cert: string; key: string } {
   const text = (name: string): string => Buffer.from(secrets.get(name)?.reveal() ?? []).toString();

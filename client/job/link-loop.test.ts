@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { findLinkLoop } from './link-loop.ts';
+import { findLinkLoop } from './source-folder.ts';
 
 test('links between two folders make a loop', () => {
   const links = new Map([

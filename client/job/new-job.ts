@@ -1,6 +1,8 @@
 import path from 'node:path';
+import { stringify } from 'yaml';
 import { parseJob } from '../../conf/resolve/load-job.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
+import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/files/make-folders.ts';
 import { writeNewFile } from '../files/write-new-file.ts';
 
@@ -15,11 +17,20 @@ const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, qu
 
 const LIBRARY = 'tony-ts/training';
 
+/** Writes text as YAML reads it: in quotes if it looks like a number, contains a comment sign, and so on. */
+function scalar(text: string): string {
+  return stringify(text, {
+    lineWidth: 0,
+    defaultStringType: /[\n\r]/.test(text) ? 'QUOTE_DOUBLE' : 'PLAIN',
+    doubleQuotedMinMultiLineLength: Number.MAX_SAFE_INTEGER,
+  }).trimEnd();
+}
+
 /** Returns a new job.yaml and its program, which trains a small model on generated data. */
 function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
   const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain lists all keys
-name: ${name}
-queue: ${queue}
+name: ${scalar(name)}
+queue: ${scalar(queue)}
 command: node train.ts
 ${gpus > 0 ? 'runtime: gpu\n' : ''}
 roles:
@@ -62,7 +73,12 @@ if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?
 export async function initJob(folder: string, job: NewJob): Promise<string[]> {
   checkOptions('initJob', job, NEW_JOB);
   const files = newJobFiles(job);
-  parseJob(files['job.yaml'] ?? '', { file: 'job.yaml', folder });
+  try {
+    parseJob(files['job.yaml'] ?? '', { file: 'the new job.yaml', folder });
+  } catch (error) {
+    const hint = 'Choose another value. No file was written.';
+    throw error instanceof TonyError ? new TonyError(error.code, error.message, { hint, cause: error }) : error;
+  }
   await makeFolders(folder);
   const names = Object.keys(files);
   for (const name of names) {

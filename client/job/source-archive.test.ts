@@ -6,6 +6,7 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { restoreNames } from '../../platform/files/portable-names.ts';
 import { hashFolder, packFolder } from './source-archive.ts';
 import { listFolder } from './source-folder.ts';
 
@@ -99,4 +100,22 @@ test.each(['longer', 'shorter', 'other'])('packing fails if a file became %s aft
     code: 'SOURCE_UNREADABLE',
     message: expect.stringContaining('changed while'),
   });
+});
+
+test('a portable archive contains only ASCII names, from which executors restore the folder', async () => {
+  const folder = path.join(root, 'source');
+  await mkdir(path.join(folder, 'ümlaut'), { recursive: true });
+  await writeFile(path.join(folder, 'ümlaut', '😀.txt'), 'smile');
+  await writeFile(path.join(folder, 'plain.txt'), 'plain');
+  await symlink('ümlaut/😀.txt', path.join(folder, 'link'));
+  await symlink('../plain.txt', path.join(folder, 'ümlaut', 'back'));
+  const listing = await listFolder(folder, 'source folder');
+  const portable = await hashFolder(listing, { portable: true });
+  expect(portable.hash).not.toBe((await hashFolder(listing)).hash);
+  const target = await mkdtemp(path.join(root, 'unpacked-'));
+  execFileSync('tar', ['-xpzf', '-', '-C', target], { input: await buffer(packFolder(portable)) });
+  const names = execFileSync('find', [target, '-printf', '%P\\n'], { encoding: 'utf8' });
+  expect(names).not.toMatch(/[\u0080-\u{10ffff}]/u);
+  await restoreNames(target);
+  expect((await hashFolder(await listFolder(target, 'copy'))).hash).toBe((await hashFolder(listing)).hash);
 });

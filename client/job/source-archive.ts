@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { createGzip } from 'node:zlib';
 import { TonyError } from '../../platform/errors.ts';
+import { NAMES_FILE, type OriginalNames, PortableNames } from '../../platform/files/portable-names.ts';
 import type { FolderEntry, FolderListing } from './source-folder.ts';
 
 /**
@@ -22,9 +23,12 @@ export interface HashedFolder extends FolderListing {
   readonly hash: string;
   /** SHA-256 of each file. The keys are paths. */
   readonly digests: ReadonlyMap<string, string>;
+  /** True if the archive contains placeholders for names that not every NodeManager can unpack. */
+  readonly portable: boolean;
 }
 
-export async function hashFolder(listing: FolderListing): Promise<HashedFolder> {
+/** @param options.portable true only if the program that uses the unpacked archive restores the names, see `restoreNames` */
+export async function hashFolder(listing: FolderListing, { portable = false } = {}): Promise<HashedFolder> {
   const digests = new Map<string, string>();
   const files = listing.entries.filter((entry) => entry.type === 'file');
   let next = 0;
@@ -34,11 +38,11 @@ export async function hashFolder(listing: FolderListing): Promise<HashedFolder> 
     }
   };
   await Promise.all(Array.from({ length: FILES_AT_ONCE }, worker));
-  const hash = createHash('sha256').update(FORMAT);
+  const hash = createHash('sha256').update(portable ? `${FORMAT} portable` : FORMAT);
   for (const entry of listing.entries) {
     hash.update(`\n${JSON.stringify(identity(entry, digests.get(entry.path)))}`);
   }
-  return { ...listing, hash: hash.digest('hex'), digests };
+  return { ...listing, hash: hash.digest('hex'), digests, portable };
 }
 
 export async function hashFile(file: string): Promise<string> {
@@ -85,8 +89,34 @@ function modeOf(entry: FolderEntry): number {
 
 /** Writes the ustar format, with pax headers for long names (POSIX.1-2008, pax, "ustar Interchange Format"). */
 async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
-  const { Header, Pax } = await import('tar');
+  const encoder = await createEncoder();
+  const names = folder.portable ? new PortableNames() : null;
+  const links: OriginalNames['links'][number][] = [];
   for (const entry of folder.entries) {
+    const place = names?.pathOf(entry.path) ?? entry.path;
+    if (names !== null && entry.type === 'link' && names.pathOf(entry.target) !== entry.target) {
+      links.push({ path: place, target: entry.target });
+      continue;
+    }
+    yield* encoder({ ...entry, path: place });
+    if (entry.type === 'file') {
+      yield* paddedContent(path.join(folder.root, entry.path), entry.size, folder.digests.get(entry.path));
+    }
+  }
+  if (names !== null && names.names.length > 0) {
+    const list: OriginalNames = { names: names.names, links };
+    const content = Buffer.from(JSON.stringify(list));
+    yield* encoder({ type: 'file', path: NAMES_FILE, size: content.length, executable: false });
+    yield content;
+    yield padding(content.length);
+  }
+  yield Buffer.alloc(2 * BLOCK);
+}
+
+/** Returns a function that encodes an entry's headers. */
+async function createEncoder(): Promise<(entry: FolderEntry) => Generator<Buffer>> {
+  const { Header, Pax } = await import('tar');
+  return function* encode(entry) {
     const link = entry.type === 'link' ? { linkpath: entry.target } : {};
     const named = {
       path: entry.type === 'folder' ? `${entry.path}/` : entry.path,
@@ -101,11 +131,7 @@ async function* tarBlocks(folder: HashedFolder): AsyncGenerator<Buffer> {
     if (header.block !== undefined) {
       yield header.block;
     }
-    if (entry.type === 'file') {
-      yield* paddedContent(path.join(folder.root, entry.path), entry.size, folder.digests.get(entry.path));
-    }
-  }
-  yield Buffer.alloc(2 * BLOCK);
+  };
 }
 
 async function* paddedContent(file: string, size: number, digest: string | undefined): AsyncGenerator<Buffer> {
@@ -125,8 +151,9 @@ async function* paddedContent(file: string, size: number, digest: string | undef
       hint: 'Submit the job again when no program is writing to this file.',
     });
   }
-  const rest = size % BLOCK;
-  if (rest !== 0) {
-    yield Buffer.alloc(BLOCK - rest);
-  }
+  yield padding(size);
+}
+
+function padding(size: number): Buffer {
+  return Buffer.alloc((BLOCK - (size % BLOCK)) % BLOCK);
 }

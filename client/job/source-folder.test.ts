@@ -172,3 +172,13 @@ test('listFolder lists everything, including version control folders', async () 
     entries: [{ path: '.git' }, { path: '.git/HEAD' }, { path: 'a', size: 5 }],
   });
 });
+
+test('a name that is not UTF-8 is rejected with the way out, unless it is ignored', async () => {
+  await writeFile(Buffer.concat([Buffer.from(`${folder}/latin`), Buffer.from([0xe9]), Buffer.from('.txt')]), '');
+  await expect(listSource(folder, [])).rejects.toMatchObject({
+    code: 'SOURCE_UNREADABLE',
+    message: expect.stringContaining('is not valid UTF-8'),
+    hint: expect.stringContaining('.tonyignore'),
+  });
+  expect((await listSource(folder, ['latin*'])).entries).toEqual([]);
+});

@@ -6,8 +6,6 @@ export interface LocatedContainer {
   readonly containerId: string;
   /** host:port of the NodeManager, if known. */
   readonly node: string | null;
-  /** host:port of the NodeManager's web server, if known. */
-  readonly nodeHttp: string | null;
 }
 
 /**
@@ -20,11 +18,11 @@ export function orderContainers(status: JobStatus | null, history: readonly Hist
     if (containerId === undefined || role === undefined || index === undefined) {
       continue;
     }
-    found.set(containerId, { task: `${role}:${index}`, containerId, node: node ?? found.get(containerId)?.node ?? null, nodeHttp: null });
+    found.set(containerId, { task: `${role}:${index}`, containerId, node: node ?? found.get(containerId)?.node ?? null });
   }
-  for (const { role, index, containerId, node, nodeHttp } of status?.tasks ?? []) {
+  for (const { role, index, containerId, node } of status?.tasks ?? []) {
     if (containerId !== null) {
-      found.set(containerId, { task: `${role}:${index}`, containerId, node, nodeHttp });
+      found.set(containerId, { task: `${role}:${index}`, containerId, node });
     }
   }
   const order = new Map(status?.tasks.map(({ role, index }, at) => [`${role}:${index}`, at]));

@@ -11,6 +11,7 @@ test('withTensorBoard appends TensorBoard as a sidecar role without ranks', () =
     tracking: 'sidecar',
     ranked: false,
     servesParameters: false,
+    spare: true,
     chief: false,
     instances: 1,
     maxInstances: 1,

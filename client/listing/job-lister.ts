@@ -5,27 +5,13 @@ import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { checkOptions } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { parseJson } from '../../platform/json-value.ts';
 import { suggest } from '../../platform/text/suggest.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../cluster/cluster.ts';
 import { MASTER_ANSWER_MS, MasterSilence } from '../cluster/master-silence.ts';
 import { waitingReason } from '../cluster/yarn-diagnostics.ts';
-import { checkedStatus } from '../connections/job-status.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
-
-/** States in a job list: YARN's states before a job runs, the states that an ApplicationMaster reports, and job results. */
-export const LISTED_STATES = [
-  'SUBMITTED',
-  'ACCEPTED',
-  'STARTING',
-  'WAITING',
-  'RUNNING',
-  'RECOVERING',
-  'SUCCEEDED',
-  'FAILED',
-  'KILLED',
-] as const;
-export type ListedState = (typeof LISTED_STATES)[number];
+import { parseLiveText } from '../records/status-schema.ts';
+import type { ListedState } from './listed-states.ts';
 
 export interface ListOptions extends ClusterOptions {
   /**
@@ -145,7 +131,7 @@ export class JobLister {
           return;
         }
         const answer = await silence.ask(() => this.#hasty.proxy(id, 'tony/api/job'));
-        const status = answer?.status === 200 ? checkedStatus(parseJson(answer.body), id) : null;
+        const status = answer?.status === 200 ? parseLiveText(answer.body, id) : null;
         if (status !== null) {
           statuses.set(id, status);
         }

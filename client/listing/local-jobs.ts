@@ -7,7 +7,7 @@ import { applicationOf } from '../cluster/application-of-status.ts';
 import { LocalJob } from '../connections/local-job.ts';
 import { HistoryIndex } from '../history/history-index.ts';
 import { LocalHistory } from '../history/local-history.ts';
-import { localRoot } from '../staging/local-folder.ts';
+import { checkLocalRoot, localRoot } from '../staging/local-folder.ts';
 import { type JobSummary, type ListOptions, matchesListing, summaryOf } from './job-lister.ts';
 
 const MOST_LOOKED_AT = 10_000;
@@ -42,6 +42,7 @@ export class LocalLister {
   }
 
   async list(options: LocalListOptions): Promise<JobSummary[]> {
+    await checkLocalRoot(this.#root);
     const { jobs } = await this.#index.list({ user: this.#user, limit: MOST_LOOKED_AT });
     const summaries = await Promise.all(jobs.map(({ status }) => this.#summary(status)));
     return summaries.filter((each) => matchesListing(each, options)).slice(0, options.limit);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseJob } from '../../conf/resolve/load-job.ts';
 import { notebookJobText } from './notebook-job.ts';
-import { parseServer } from './notebook-server.ts';
+import { parseServer } from './run-notebook.ts';
 
 const load = (text: string) => parseJob(text, { file: 'job.yaml', folder: '/home/alice' });
 const options = { idleMs: 3_600_000, source: null };
@@ -55,4 +55,9 @@ test('selects a role, and rejects an unknown one', () => {
 test('reads the description of a running server', () => {
   expect(parseServer('{"port": 8889, "token": "abc", "pid": 7}')).toEqual({ port: 8889, token: 'abc' });
   expect(['', '{', '{"port": 8889}', '{"port": "x", "token": "abc"}', '[]'].map(parseServer)).toEqual([null, null, null, null, null]);
+});
+
+test('variables keep their spelling', () => {
+  const { env, roles } = load(notebookJobText('name: a\ncommand: c\nenv: {V: 1.50}\nroles: {worker: {env: {W: 010}}}\n', options));
+  expect([env, roles[0]?.env]).toEqual([{ V: '1.50' }, { W: '010' }]);
 });

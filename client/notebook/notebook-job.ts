@@ -1,4 +1,8 @@
-import { Document, parseDocument } from 'yaml';
+import { Document } from 'yaml';
+import type { FrameworkName } from '../../conf/frameworks/names.ts';
+import { DEFAULT_FRAMEWORK, frameworkOf } from '../../conf/frameworks.ts';
+import { isTextKey } from '../../conf/job-values.ts';
+import { parseYaml } from '../../conf/yaml-document.ts';
 import { TonyError } from '../../platform/errors.ts';
 
 /** Role name for a notebook's only task. */
@@ -24,7 +28,7 @@ export interface NotebookOptions {
  * @throws TonyError USAGE if the role does not exist
  */
 export function notebookJobText(text: string | null, { role, idleMs, source }: NotebookOptions): string {
-  const document: Document = text === null ? new Document({ name: 'notebook' }) : parseDocument(text);
+  const document: Document = text === null ? new Document({ name: 'notebook' }) : parseYaml(text, { isText: isTextKey }).document;
   const written = document.toJS() as JobText;
   const roles = written.roles ?? {};
   const chosen = role ?? Object.keys(roles)[0];
@@ -39,7 +43,7 @@ export function notebookJobText(text: string | null, { role, idleMs, source }: N
   if (text !== null) {
     document.set('name', `${written.name} ${NOTEBOOK_ROLE}`);
   }
-  if (written.framework === undefined || written.framework === 'tfjs') {
+  if (frameworkOf(written.framework ?? DEFAULT_FRAMEWORK).trainingLibrary === 'always') {
     document.set('framework', 'none');
   }
   document.set('source', source ?? 'none');
@@ -50,6 +54,6 @@ export function notebookJobText(text: string | null, { role, idleMs, source }: N
 
 interface JobText {
   readonly name?: string;
-  readonly framework?: string;
+  readonly framework?: FrameworkName;
   readonly roles?: Readonly<Record<string, Readonly<Record<string, unknown>> | null>>;
 }

@@ -1,11 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Job } from '../../conf/job.ts';
-import { loadJob, parseJob } from '../../conf/resolve/load-job.ts';
+import { parseJob, readJob } from '../../conf/resolve/load-job.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
-import { prepare, submitPrepared } from '../submit/prepare.ts';
-import type { SubmitOptions } from '../submit/submit-options.ts';
+import { openSubmission, send } from '../submit/open-submission.ts';
+import type { SubmitOptions } from '../submit/submission.ts';
 import { notebookJobText } from './notebook-job.ts';
 
 export interface NotebookRequest {
@@ -29,14 +28,15 @@ export async function submitNotebook(
   signal: AbortSignal,
 ): Promise<JobConnection> {
   const folder = path.dirname(path.resolve(conf ?? 'job.yaml'));
+  const read = conf === undefined ? null : await readJob(conf);
   const load = async (site: SiteConfig | null): Promise<Job> => {
     // Validate the job file as the user has written it, so that error messages show its lines.
-    const source = conf === undefined ? null : (await loadJob(conf, { site })).source;
-    const text = notebookJobText(conf === undefined ? null : await readFile(conf, 'utf8'), { role, idleMs, source });
+    const source = read === null ? null : read.parse({ site }).source;
+    const text = notebookJobText(read === null ? null : read.text, { role, idleMs, source });
     return parseJob(text, { file: conf ?? 'notebook', folder, set, site, onOverridden: say });
   };
-  const prepared = await prepare(load, { ...options, local, signal, onProgress: say });
-  const job = await submitPrepared(prepared);
+  const submission = await openSubmission(load, { ...options, local, signal, onProgress: say });
+  const job = await send(submission);
   say(`submitted ${job.applicationId}`);
   return job;
 }

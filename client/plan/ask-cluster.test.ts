@@ -150,6 +150,7 @@ test('an answer that does not arrive in time adds a note', async () => {
     nodes: () => new Promise<never>(() => {}),
     queueRoom: async () => null,
     queuesWithout: async () => null,
+    nodeLabels: async () => ['a100', 'fast'],
     applications: async () => [],
   };
   const { shortages, notes } = await askCluster(job, cluster, hanging, { maxWaitMs: 1, ownQueues: new Promise(() => {}) }).answers(
@@ -163,4 +164,22 @@ test('an answer that does not arrive in time adds a note', async () => {
     'Cannot determine whether alice may submit to queue gpu: no answer in time.',
     'The ResourceManager does not list the queue gpu.',
   ]);
+});
+
+test('a node label that the cluster does not have fails the submit before any upload', async () => {
+  const labelled = (nodeLabel: string, known: readonly string[]) =>
+    askCluster({ ...job, roles: job.roles.map((role) => ({ ...role, nodeLabel })) }, cluster, {
+      nodes: async () => [],
+      queueRoom: async () => null,
+      queuesWithout: async () => null,
+      nodeLabels: async () => [...known],
+      applications: async () => [],
+    }).answers(owner, site, job);
+  await expect(labelled('a10', ['a100', 'fast'])).rejects.toMatchObject({
+    code: 'JOB_REFUSED',
+    message: 'The cluster has no node label a10; did you mean a100?',
+    hint: expect.stringMatching(/^Its labels are a100, fast. Change roles\.\w+\.nodeLabel\.$/),
+  });
+  await expect(labelled('a10', [])).rejects.toMatchObject({ hint: expect.stringContaining('The cluster has no node labels.') });
+  expect((await labelled('a100', ['a100'])).notes).toEqual(['The ResourceManager does not list the queue gpu.']);
 });

@@ -1,5 +1,6 @@
 import { APPLICATION_TYPE, type Job } from '../../conf/job.ts';
-import { type Owner, type RunningJob, type Shortage, setsTotals, shortagesOf } from '../../conf/quotas.ts';
+import { placeJobs, shortagesOf, TakenResources } from '../../conf/quota-order.ts';
+import { type Owner, type Shortage, setsTotals } from '../../conf/quotas.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { includesQueue } from '../../hadoop/configuration/login/queue-access.ts';
 import type { QueueRoom } from '../../hadoop/yarn/queue-room.ts';
@@ -39,30 +40,38 @@ interface AskOptions {
 
 /**
  * Sends the requests. The returned `answers` waits up to `maxWaitMs` for the responses.
- * @throws TonyError JOB_INVALID (from `answers`) if the job's queue does not exist
+ * @throws TonyError JOB_INVALID (from `answers`) if the job's queue does not exist, JOB_REFUSED if a node label does not exist
  */
 export function askCluster(
   job: Job,
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
-  resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom' | 'queuesWithout' | 'applications'>,
+  resourceManager: Pick<ResourceManager, 'nodes' | 'queueRoom' | 'queuesWithout' | 'nodeLabels' | 'applications'>,
   { maxWaitMs = MAX_WAIT_MS, ownQueues = null }: AskOptions = {},
 ): { answers(owner: Owner, site: SiteConfig, jobWithAll: Pick<Job, 'roles' | 'master'>): Promise<Answers> } {
   const nodes = outcome(resourceManager.nodes().then((all) => all.map(nodeRoom)));
   const queue = outcome(resourceManager.queueRoom(job.queue));
   const access = outcome(ownQueues?.then((own) => includesQueue(own, job.queue)) ?? Promise.resolve(null));
+  const wantedLabels = labelsOf(job);
+  const labels = outcome(wantedLabels.length === 0 ? Promise.resolve(null) : resourceManager.nodeLabels());
   return {
     answers: async (owner, site, whole) => {
-      const running = outcome(setsTotals(site.quotas) ? runningJobs(cluster, resourceManager, site) : Promise.resolve([]));
+      const running = outcome(
+        setsTotals(site.quotas) ? takenResources(cluster, resourceManager, site) : Promise.resolve(new TakenResources()),
+      );
       const end = performance.now() + maxWaitMs;
       const within = <T>(asked: Promise<Outcome<T>>, waitMs = end - performance.now()): Promise<Outcome<T>> =>
         withTimeout(asked, waitMs, () => ({ why: 'no answer in time' }));
-      const [ofNodes, ofQueue, ofAccess, ofJobs] = await Promise.all([
+      const [ofNodes, ofQueue, ofAccess, ofJobs, ofLabels] = await Promise.all([
         within(nodes),
         within(queue),
         // Some machines cannot reach the port for Hadoop RPC.
         within(access, Math.min(maxWaitMs, MAX_WAIT_MS)),
         within(running),
+        within(labels),
       ]);
+      if ('value' in ofLabels && ofLabels.value !== null) {
+        rejectUnknownLabels(wantedLabels, ofLabels.value);
+      }
       const notes = [
         ...unknown(ofNodes, 'which nodes have free resources'),
         ...unknown(ofQueue, `what is free in queue ${job.queue}`),
@@ -111,6 +120,29 @@ export function nodeRoom({ host, state, labels, total, available }: Node): NodeR
   };
 }
 
+/** Returns the node labels that the job names, with the setting that contains each label. */
+function labelsOf({ roles, master }: Pick<Job, 'roles' | 'master'>): { readonly setting: string; readonly label: string }[] {
+  const all = [
+    { setting: 'master.nodeLabel', label: master.nodeLabel },
+    ...roles.map(({ name, nodeLabel }) => ({ setting: `roles.${name}.nodeLabel`, label: nodeLabel })),
+  ];
+  return all.flatMap(({ setting, label }) => (label === null || label === '' ? [] : { setting, label }));
+}
+
+function rejectUnknownLabels(wanted: readonly { readonly setting: string; readonly label: string }[], known: readonly string[]): void {
+  const unknown = wanted.find(({ label }) => !known.includes(label));
+  if (unknown === undefined) {
+    return;
+  }
+  const { setting, label } = unknown;
+  const meant = suggest(label, known);
+  const question = meant === undefined ? '.' : `; did you mean ${meant}?`;
+  throw new TonyError('JOB_REFUSED', `The cluster has no node label ${label}${question}`, {
+    hint:
+      known.length === 0 ? `The cluster has no node labels. Remove ${setting}.` : `Its labels are ${known.join(', ')}. Change ${setting}.`,
+  });
+}
+
 function unknownQueue(queue: string, others: readonly string[]): TonyError {
   const meant = suggest(queue, others);
   return new TonyError('JOB_INVALID', `The cluster has no queue ${queue}${meant === undefined ? '.' : `; did you mean ${meant}?`}`, {
@@ -118,11 +150,11 @@ function unknownQueue(queue: string, others: readonly string[]): TonyError {
   });
 }
 
-async function runningJobs(
+async function takenResources(
   cluster: Pick<HadoopCluster, 'configuration' | 'user'>,
   resourceManager: Pick<ResourceManager, 'applications'>,
-  { quotas }: SiteConfig,
-): Promise<readonly RunningJob[]> {
+  { quotas, final }: SiteConfig,
+): Promise<TakenResources> {
   const applications = await resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES });
-  return countedJobs(applications, quotas, cluster);
+  return placeJobs({ quotas, final }, await countedJobs(applications, quotas, cluster)).taken;
 }

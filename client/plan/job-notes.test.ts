@@ -14,7 +14,7 @@ const sourceOf = (files: readonly string[], withheld: readonly string[] = []) =>
 
 function notes(yaml: string, parts: Partial<NotedParts> = {}): string[] {
   const job = parseJob(`name: a\ncommand: node a.ts\n${yaml}`, { file: 'job.yaml', folder: '/nowhere' });
-  return jobNotes(job, { source: sourceOf(['a.ts']), configuration: cluster('default'), keytab: null, ...parts });
+  return jobNotes(job, { source: sourceOf(['a.ts']), configuration: cluster('default'), keytab: null, keytabProblem: null, ...parts });
 }
 
 test('a note lists the first excluded files, and states how to include one', () => {
@@ -74,5 +74,8 @@ test('a note reports a keytab that other users can read, and a keytab without Ke
   expect(notes(job, { keytab: { isExposed: true } })).toEqual([
     'Other users of this machine can read /home/alice/alice.keytab: run chmod 600 /home/alice/alice.keytab.',
   ]);
-  expect(notes(job)).toEqual([expect.stringMatching(/^kerberos has no effect here/)]);
+  expect(notes(job)).toEqual([expect.stringMatching(/^kerberos has no effect here.*uploaded\.$/)]);
+  expect(notes(job, { keytabProblem: 'The keytab x cannot be read: no such file.' })).toEqual([
+    expect.stringMatching(/uploaded\. A cluster with Kerberos would need it: The keytab x cannot be read: no such file\.$/),
+  ]);
 });

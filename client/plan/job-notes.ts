@@ -2,6 +2,7 @@ import type { Job } from '../../conf/job.ts';
 import { formatBytes } from '../../conf/values/quantities.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { firstNames } from '../../platform/text/first-names.ts';
+import { programName, simpleCommands } from '../../platform/text/shell-words.ts';
 import { suggest } from '../../platform/text/suggest.ts';
 import type { JobKeytab } from '../job/job-keytab.ts';
 import type { FolderListing } from '../job/source-folder.ts';
@@ -10,9 +11,10 @@ const ALLOWED_RUNTIMES = 'yarn.nodemanager.runtime.linux.allowed-runtimes';
 const MOST_NAMED = 5;
 const LARGE_SOURCE_BYTES = 100 * 1000 ** 2;
 
-/** Matches a command such as `python3 -u train.py`. The group is the program file. */
-const PROGRAM =
-  /^(?:\w+=\S+\s+)*(?:\S*\/)?(?:python[\d.]*|node|bash|sh|Rscript|julia|perl|ruby)\s+(?:(?:-[uBOsEI]+|--[\w-]+=\S+)\s+)*((?:\.\/)?\w[\w./-]*\.\w+)(?=\s|$)/;
+const INTERPRETER = /^(?:python[\d.]*|node|bash|sh|Rscript|julia|perl|ruby)$/;
+/** Options that an interpreter accepts before the program file. */
+const OPTION = /^(?:-[uBOsEI]+|--[\w-]+=.*)$/;
+const FILE = /^(?:\.\/)?\w[\w./-]*\.\w+$/;
 
 export interface NotedParts {
   /** The job's source folder, or null if it has none. */
@@ -21,6 +23,8 @@ export interface NotedParts {
   readonly configuration: HadoopConfiguration | null;
   /** The job's keytab. Null for a local job, or on a cluster without Kerberos. */
   readonly keytab: Pick<JobKeytab, 'isExposed'> | null;
+  /** The reason why the job's keytab could not be used with Kerberos, or null if there is none. See `keytabProblem`. */
+  readonly keytabProblem: string | null;
 }
 
 /** Returns notes about parts of a valid job that may not work as the user expects. */
@@ -30,7 +34,7 @@ export function jobNotes(job: Pick<Job, 'master' | 'roles' | 'env' | 'files' | '
     ...sourceNotes(parts.source),
     pathNote(job),
     dockerNote(job, parts.configuration),
-    keytabNote(job, parts.keytab),
+    keytabNote(job, parts),
   ].filter((note) => note !== null);
 }
 
@@ -38,7 +42,7 @@ export function jobNotes(job: Pick<Job, 'master' | 'roles' | 'env' | 'files' | '
 function programNotes({ roles, files }: Pick<Job, 'roles' | 'files'>, source: NotedParts['source']): string[] {
   const missing = new Map<string, string[]>();
   for (const role of roles) {
-    const program = PROGRAM.exec(role.command)?.[1]?.replace(/^\.\//, '');
+    const program = programFile(role.command);
     const shipped = [...files, ...role.files].map(({ name }) => name);
     const isShipped = shipped.some((name) => program === name || program?.startsWith(`${name}/`));
     if (program !== undefined && !isShipped && !source?.entries.some(({ path }) => path === program)) {
@@ -52,6 +56,13 @@ function programNotes({ roles, files }: Pick<Job, 'roles' | 'files'>, source: No
       meant === undefined ? '. Correct the name, or set `source` to the folder that contains the file.' : `; did you mean ${meant}?`;
     return `The command of ${which} runs ${program}, but the job contains no such file${advice}`;
   });
+}
+
+/** Returns the file that a command such as `python3 -u train.py` runs, or undefined if the command does not begin like this. */
+function programFile(command: string): string | undefined {
+  const [interpreter = '', ...others] = simpleCommands(command)[0]?.words ?? [];
+  const file = others.find((word) => !OPTION.test(word));
+  return INTERPRETER.test(programName(interpreter)) && file !== undefined && FILE.test(file) ? file.replace(/^\.\//, '') : undefined;
 }
 
 /** Returns notes about the files that tony-ts uploads from the source folder, or leaves out. */
@@ -110,12 +121,13 @@ function dockerNote({ master, roles }: Pick<Job, 'master' | 'roles'>, configurat
     : `${where}, but ${ALLOWED_RUNTIMES} in yarn-site.xml does not list docker: nodes with this setting ignore the image.`;
 }
 
-function keytabNote({ kerberos }: Pick<Job, 'kerberos'>, keytab: NotedParts['keytab']): string | null {
+function keytabNote({ kerberos }: Pick<Job, 'kerberos'>, { keytab, keytabProblem }: NotedParts): string | null {
   if (kerberos === null) {
     return null;
   }
   if (keytab === null) {
-    return 'kerberos has no effect here: without Kerberos, a job needs no keytab, and the file is not uploaded.';
+    const note = 'kerberos has no effect here: without Kerberos, a job needs no keytab, and the file is not uploaded.';
+    return keytabProblem === null ? note : `${note} A cluster with Kerberos would need it: ${keytabProblem}`;
   }
   return keytab.isExposed ? `Other users of this machine can read ${kerberos.keytab}: run chmod 600 ${kerberos.keytab}.` : null;
 }

@@ -1,8 +1,8 @@
-import { type Job, TENSORBOARD_ROLE } from '../../conf/job.ts';
+import type { Job } from '../../conf/job.ts';
 import { stagesOf } from '../../conf/role-stages.ts';
 import { formatMemory } from '../../conf/values/units.ts';
 import type { Room } from '../../hadoop/yarn/queue-room.ts';
-import { bringsTensorBoard, withTensorBoard } from '../job/tensorboard-role.ts';
+import { withTensorBoard } from '../job/tensorboard-role.ts';
 import type { Part } from '../staging/staging.ts';
 import type { JobPlan, PlannedContainers, PlannedUpload, Span, Verdict } from './job-plan.ts';
 import { freeInQueue, MASTER, masterAsk, type PlannedAsk } from './placement.ts';
@@ -56,14 +56,13 @@ function asksOf(job: Job): PlannedAsk[] {
     masterAsk({ memory: memoryMb, vcores }, nodeLabel),
     ...withTensorBoard(job).roles.map((role): PlannedAsk => {
       const { memoryMb: memory, vcores: cores, gpus, other } = role.resources;
-      const comesAlong = bringsTensorBoard(job) && role.name === TENSORBOARD_ROLE;
       return {
         role: role.name,
         instances: { least: role.instances, most: role.maxInstances },
         resources: { memory, vcores: cores, ...(gpus > 0 ? { gpus } : {}), ...other },
         nodeLabel: role.nodeLabel,
-        optional: comesAlong,
-        command: comesAlong ? null : role.command,
+        optional: role.spare,
+        command: role.spare ? null : role.command,
       };
     }),
   ];

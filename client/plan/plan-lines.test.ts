@@ -118,12 +118,11 @@ roles:
     ...small,
     labels: { '': { levels: [{ path: 'root.gpu', maximum: { memory: 6144, vcores: 8 }, used: {} }], user: null, masters: null } },
   };
-  expect(planOf(staged, { ...room, user: 'alice', queue: full }, [], []).verdict).toEqual({
-    type: 'waits',
-    reasons: [
-      'queue root.gpu is limited to 6 GiB of memory, but the job requests 7 GiB of memory: the job can run only if the cluster grows',
-    ],
-  });
+  const { verdict: never } = planOf(staged, { ...room, user: 'alice', queue: full }, [], []);
+  const reason = (role: string, count: number): string =>
+    'The job requests 7 GiB of memory at the same time, including its ApplicationMaster, but queue root.gpu can provide at most ' +
+    `6 GiB of memory. Lower roles.${role}.instances (${count}) or roles.${role}.resources.memory, or choose a larger queue.`;
+  expect(never).toEqual({ type: 'never', reasons: [reason('worker', 2), reason('prepare', 3)] });
 });
 
 test('prints each verdict with its reasons', () => {

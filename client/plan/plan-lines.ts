@@ -140,7 +140,8 @@ function amountText(resource: string, span: Span | undefined): string {
   }
   const text = spanText(span, resource === 'memory' ? formatMemory : String);
   // For example, `4 GiB..5 GiB` becomes `4..5 GiB`.
-  return text.replace(/^(\S+) (\S+)\.\.(\S+) \2$/, '$1..$3 $2');
+  const [from, to, ...more] = text.split('..').map((end) => end.split(' '));
+  return from?.length === 2 && to?.length === 2 && more.length === 0 && from[1] === to[1] ? `${from[0]}..${to.join(' ')}` : text;
 }
 
 /** Formats a range, such as `2..4`, or `4` if both ends are equal. */

@@ -1,9 +1,9 @@
+import { frameworkOf } from '../../conf/frameworks.ts';
 import type { Job } from '../../conf/job.ts';
 import { formatMemory } from '../../conf/values/units.ts';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import { estimateResumedMemory, inMemory, suggested } from '../../contract/checkpoint/memory-estimate.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { CheckpointStore } from '../../training/checkpoint/checkpoint-store.ts';
-import { estimateResumedMemory } from '../../training/fit/checkpoint-memory.ts';
-import { inMemory, suggested } from '../../training/fit/memory-estimate.ts';
 
 const MEBIBYTE = 2 ** 20;
 
@@ -20,7 +20,7 @@ export async function resumeMemoryNotes(
 ): Promise<string[]> {
   // The estimate describes tasks on CPUs that hold the whole training state.
   const ranked = roles.filter(({ ranked, resources }) => ranked && resources.gpus === 0);
-  if (dir === null || framework !== 'tfjs' || strategy.type !== 'all-reduce' || ranked.length === 0) {
+  if (dir === null || frameworkOf(framework).trainingLibrary !== 'always' || strategy.type !== 'all-reduce' || ranked.length === 0) {
     return [];
   }
   const manifest = await newestManifest(new CheckpointStore(storage, dir));

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
-import { freeInQueue, holds, MASTER, type NodeRoom, type PlannedAsk, placed } from './placement.ts';
+import { freeInQueue, holds, MASTER, type NodeRoom, type PlannedAsk, placed, times } from './placement.ts';
 import { type ClusterRoom, fitOf } from './verdict.ts';
 
 const GIB = 1024;
@@ -103,11 +103,17 @@ describe('a job waits because', () => {
     ]);
   });
 
-  test('it requests more than the maximum of its queue', () => {
-    expect(reasons([master, workers(12, 1)], {})).toEqual([
+  test('it requests more than the maximum of the queue `default`, from which placement rules may move it', () => {
+    const levels = [
+      { path: 'root.default', maximum: WHOLE, used: EMPTY },
+      { path: 'root', maximum: times(WHOLE, 2), used: EMPTY },
+    ];
+    const queue = queueOf(EMPTY, { path: 'root.default', labels: { '': { levels, user: null, masters: null } } });
+    expect(reasons([master, workers(12, 1)], { queue, nodes: null })).toEqual([
       'waits',
-      'queue root.gpu is limited to 8 gpus, but the job requests 12 gpus: the job can run only if the cluster grows',
+      'queue root.default is limited to 8 gpus, but the job requests 12 gpus',
     ]);
+    expect(reasons([master, workers(20, 1)], { queue, nodes: null })[0]).toBe('never');
   });
 
   test('the user has reached the limit in the queue', () => {
@@ -156,7 +162,15 @@ describe('a job waits because', () => {
   });
 
   test('the queue is full and a total of the site file is used up: all reasons are listed', () => {
-    const shortage = { path: 'quotas.users.*.total.gpus', resource: 'gpus', limit: 4, asked: 2, used: 3, holders: ['application_1_0001'] };
+    const shortage = {
+      path: 'quotas.users.*.total.gpus',
+      resource: 'gpus',
+      limit: 4,
+      asked: 2,
+      used: 3,
+      holders: ['application_1_0001'],
+      holderCount: 1,
+    };
     const queue = queueOf({ ...EMPTY, gpus: 7 });
     const text = 'quotas.users.*.total.gpus is 4 gpus, of which application_1_0001 holds 3 gpus, and this job requests 2 gpus';
     expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage] })).toEqual([
@@ -214,6 +228,18 @@ describe('a job can never run because', () => {
       'Each task of role worker requests 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
       'Each task of role worker requests 1 of yarn.io/fpga, a resource type that this cluster does not have (memory, vcores, gpus). Remove roles.worker.resources.yarn.io/fpga.',
     ]);
+  });
+
+  test('its queue can never provide so much, even if all other jobs end', () => {
+    expect(reasons([master, workers(12, 1)], {})).toEqual([
+      'never',
+      'The job requests 12 gpus at the same time, including its ApplicationMaster, but queue root.gpu can provide at most 8 gpus. ' +
+        'Lower roles.worker.instances (12) or roles.worker.resources.gpus, or choose a larger queue.',
+    ]);
+    // The ApplicationMaster needs the last vcore.
+    expect(reasons([master, workers(16, 0)], { queue: queueOf(EMPTY, { countsAll: true }) })[0]).toBe('never');
+    expect(reasons([master, workers(15, 0)], { queue: queueOf(EMPTY, { countsAll: true }) })).toEqual(['fits']);
+    expect(reasons([master, workers(2, 1, { instances: { least: 2, most: 40 } })], {})).toEqual(['fits']);
   });
 
   test('no node, not even an unhealthy one, has all requested resources', () => {

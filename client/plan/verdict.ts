@@ -1,4 +1,6 @@
-import { describeAmount, describeShortage, type Shortage } from '../../conf/quotas.ts';
+import { describeExcess, excessesOf } from '../../conf/queue-maximum.ts';
+import { describeShortage } from '../../conf/quota-order.ts';
+import { describeAmount, type Shortage } from '../../conf/quotas.ts';
 import type { LabelRoom, QueueRoom, Room } from '../../hadoop/yarn/queue-room.ts';
 import { sumOf } from '../../platform/sum-of.ts';
 import type { Verdict } from './job-plan.ts';
@@ -34,8 +36,9 @@ export function fitOf(wanted: readonly PlannedAsk[], room: ClusterRoom, subject 
   const asks = wanted.map((ask) => ({ ...ask, resources: roundedUp(ask.resources, queue) }));
   const needed = asks.filter(({ optional }) => !optional);
   const impossible = needed.flatMap((ask) => impossibleReasons(ask, room));
-  if (impossible.length > 0) {
-    return { verdict: { type: 'never', reasons: impossible }, fitNow: null };
+  const hopeless = impossible.length > 0 ? impossible : hopelessReasons(needed, room);
+  if (hopeless.length > 0) {
+    return { verdict: { type: 'never', reasons: hopeless }, fitNow: null };
   }
   const options = { defaultLabel: queue?.defaultLabel ?? '', counted: countedBy(room) };
   const fitNow = nodes && placed(asks, nodes, { ...options, ...(queue && { budgets: budgetsOf(queue) }) });
@@ -96,6 +99,24 @@ function impossibleReasons({ role, resources, nodeLabel }: PlannedAsk, room: Clu
     return [];
   }
   return [`${each(role)} requests ${describeAll(resources)}; no node${labelled(nodeLabel)} has all of these. Request less.`];
+}
+
+/**
+ * Describes what the queue can never provide. YARN's placement rules may move a job out of the queue `default`, so for this queue only the
+ * limits of the whole cluster are certain.
+ */
+function hopelessReasons(needed: readonly PlannedAsk[], room: ClusterRoom): string[] {
+  const { queue } = room;
+  if (queue === null) {
+    return [];
+  }
+  const containers = needed.map(({ role, instances, resources, nodeLabel }) => ({
+    role: role === MASTER ? null : role,
+    count: instances.least,
+    resources,
+    nodeLabel,
+  }));
+  return excessesOf(containers, queue, { counts: countedBy(room), onlyRoot: queue.path === 'root.default' }).map(describeExcess);
 }
 
 function refusals(needed: readonly PlannedAsk[], queue: QueueRoom, { user, maySubmit }: ClusterRoom): string[] {
@@ -162,7 +183,7 @@ function levelReason(
     }
     const of = `${describeAmount(resource, most)}${labelled(label)}`;
     if (amount > most) {
-      return `queue ${path} is limited to ${of}, but ${asks}: the job can run only if the cluster grows`;
+      return `queue ${path} is limited to ${of}, but ${asks}`;
     }
     const left = Math.max(0, most - (used[resource] ?? 0));
     if (amount > left) {

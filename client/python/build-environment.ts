@@ -1,17 +1,57 @@
-import { mkdir, readdir, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { counted } from '../../conf/values/quantities.ts';
-import { findPythons, ISOLATION, type Python } from '../../platform/python/interpreters.ts';
-import { type PackagesDescription, readPackages } from '../../platform/python/packages.ts';
+import { TonyError } from '../../platform/errors.ts';
+import { findPythons, ISOLATION, type Python } from '../../platform/python-interpreters.ts';
+import { type PackagesDescription, readPackages } from '../../platform/python-packages.ts';
 import { hashFile } from '../job/source-archive.ts';
-import { downloadPackages } from '../runtime/download-packages.ts';
+import { downloadPackages, PROJECT_WHEEL, type Requirements } from '../runtime/download-packages.ts';
 import { type ProgressWriter, withElapsedTime } from '../runtime/progress.ts';
 import type { Target } from '../runtime/target-platform.ts';
-import { runTool, ToolFailure } from '../runtime/tool.ts';
+import { runExplained, runTool, ToolFailure } from '../runtime/tool.ts';
 import { unpackWheels } from '../runtime/unpack-wheels.ts';
 import { describeTree, packPackages } from './pack-packages.ts';
-import type { RequirementsFile } from './requirements-files.ts';
+import { parseRequirementLine } from './requirement-line.ts';
+import { type RequirementsFile, requirementLines } from './requirements-files.ts';
 import { compareGlibc, parseWheelName } from './wheel-name.ts';
+
+const EXPORT_MS = 60_000;
+const EXPORT = ['export', '--frozen', '--no-dev', '--no-emit-project'];
+const OFFLINE = ['--quiet', '--no-config', '--offline', '--no-python-downloads', '--no-cache'];
+
+/**
+ * Converts a uv.lock with the user's uv, because no other program reads this format. `uv export --frozen` runs no code of packages, does not
+ * choose versions, and needs neither a network nor an interpreter.
+ * @param scratch folder for uv's output
+ * @returns requirements that list every package that the project needs, with its checksums
+ * @throws TonyError PYTHON_UNRESOLVED, RUNTIME_TOOL_MISSING
+ */
+async function readLock(file: string, scratch: string): Promise<string[]> {
+  const exported = path.join(scratch, 'exported.txt');
+  const args = [...EXPORT, ...OFFLINE, '--output-file', exported];
+  await runExplained({ command: 'uv', args, cwd: path.dirname(file), timeoutMs: EXPORT_MS }, (failure) => {
+    const message = `uv cannot export ${file}: ${failure.message}\n${failure.lastLines(5)}`;
+    return new TonyError('PYTHON_UNRESOLVED', message, { hint: 'Update uv.lock with `uv lock`, and try again.', cause: failure });
+  }).catch((error: unknown) => {
+    if (!(error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) {
+      throw error;
+    }
+    throw new TonyError('RUNTIME_TOOL_MISSING', `uv is not installed (or not on the PATH), and ${file} can be read only by uv`, {
+      hint: `Install uv (\`python3 -m pip install uv\`). Or run \`uv ${EXPORT.join(' ')} --output-file requirements.txt\` where uv is installed, and name requirements.txt in python.requirements.`,
+      cause: error,
+    });
+  });
+  const fromFolder = (name: string): string => path.resolve(path.dirname(file), name);
+  return requirementLines(await readFile(exported, 'utf8')).map(({ line }) => {
+    const parsed = parseRequirementLine(line, { fromFolder, fromFile: fromFolder, links: fromFolder });
+    if (parsed?.type !== 'requirement') {
+      throw new TonyError('PYTHON_UNRESOLVED', `${file} lists a package that is not a wheel, but the nodes can use only wheels: ${line}`, {
+        hint: 'Build a wheel of the package, and publish it in a registry.',
+      });
+    }
+    return parsed.text;
+  });
+}
 
 export interface LockedPackage {
   readonly name: string;
@@ -60,9 +100,12 @@ export async function buildEnvironment(
   await mkdir(wheels);
   const what = `the packages of ${path.basename(requirements.file)}`;
   say(`downloading ${what} for Python ${target.version}`);
+  for (const { variable, host } of sentVariables(requirements)) {
+    say(`pip sends the environment variable ${variable} to ${host}`);
+  }
   const { signal } = new AbortController();
-  await downloadPackages(what, { ...requirements, folder: wheels, target }, signal);
-  const files = (await readdir(wheels)).filter((name) => name !== 'requirements.txt').sort();
+  await downloadPackages(what, { ...(await forPip(requirements, wheels)), folder: wheels, target }, signal);
+  const files = (await readdir(wheels)).filter((name) => !name.endsWith('.txt') && name !== PROJECT_WHEEL).sort();
   const packages = await Promise.all(
     files.map(async (file): Promise<LockedPackage> => ({ ...parseWheelName(file), sha256: await hashFile(path.join(wheels, file)) })),
   );
@@ -88,6 +131,37 @@ export async function buildEnvironment(
       .at(-1) ?? null;
   const { version: python, machine } = target;
   await packPackages(folder, 'environment', { key, python, machine, glibc, resolvedAt: Date.now(), packages }, say);
+}
+
+/**
+ * Returns the environment variables that URLs in the requirements contain, with the host as it is written. The requirements may come from
+ * somebody else, and pip sends the values to the host without a message.
+ */
+export function sentVariables({ lines }: Pick<RequirementsFile, 'lines'>): { readonly variable: string; readonly host: string }[] {
+  const urls = [...lines.requirements, ...lines.constraints].flatMap((line) => [
+    ...line.matchAll(/https?:\/\/(?:[^\s/@]*@)?([^\s/?#@]+)\S*/g),
+  ]);
+  const sent = urls.flatMap(([url, host = '']) =>
+    [...url.matchAll(/\$\{([A-Z0-9_]+)\}/g)].map(([, variable = '']) => ({ variable, host })),
+  );
+  return [...new Map(sent.filter(({ variable }) => process.env[variable]).map((each) => [JSON.stringify(each), each])).values()];
+}
+
+/** Writes the accepted lines of a requirements file or uv.lock to `folder`. pip reads these files instead of the user's own. */
+async function forPip({ file, kind, lines }: RequirementsFile, folder: string): Promise<Requirements> {
+  if (kind === 'pyproject') {
+    return { file, kind };
+  }
+  const write = async (name: string, text: readonly string[]): Promise<string> => {
+    const written = path.join(folder, name);
+    await writeFile(written, text.map((line) => `${line}\n`).join(''));
+    return written;
+  };
+  if (kind === 'lock') {
+    return { file: await write('requirements.txt', await readLock(file, folder)), kind: 'pinned' };
+  }
+  await write('constraints.txt', lines.constraints);
+  return { file: await write('requirements.txt', ['-c constraints.txt', ...lines.requirements]), kind };
 }
 
 /**

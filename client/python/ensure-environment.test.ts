@@ -9,25 +9,9 @@ import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import type { PythonRequirements } from '../../conf/python.ts';
 import { type Environment, ensureEnvironment } from './ensure-environment.ts';
+import { makeWheel } from './wheels.fixture.ts';
 
 /** Resolves requirements with the real pip, whose registry is a folder of wheels. */
-
-const MAKE = `
-import base64, hashlib, sys, zipfile
-folder, name, version, platform, *needs = sys.argv[1:]
-tag = 'py3-none-any' if platform == 'any' else 'cp311-cp311-' + platform
-info = name + '-' + version + '.dist-info/'
-files = {
-    name + '.py': 'VERSION = "%s"' % version,
-    info + 'METADATA': 'Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n' % (name, version) + ''.join('Requires-Dist: %s\\n' % need for need in needs),
-    info + 'WHEEL': 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: %s\\n' % tag,
-}
-record = ''.join('%s,sha256=%s,%d\\n' % (path, base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode(), len(text)) for path, text in files.items())
-with zipfile.ZipFile('%s/%s-%s-%s.whl' % (folder, name, version, tag), 'w') as z:
-    for path, text in {**files, info + 'RECORD': record}.items():
-        z.writestr(path, text)
-print(hashlib.sha256(open('%s/%s-%s-%s.whl' % (folder, name, version, tag), 'rb').read()).hexdigest())
-`;
 
 let folder: string;
 
@@ -46,9 +30,7 @@ afterEach(async () => {
 
 /** Adds a wheel to the registry, and returns its SHA-256. */
 function publish(name: string, version: string, platform = 'any', ...needs: string[]): string {
-  return execFileSync('python3', ['-c', MAKE, path.join(folder, 'registry'), name, version, platform, ...needs])
-    .toString()
-    .trim();
+  return makeWheel(path.join(folder, 'registry'), name, version, platform, ...needs);
 }
 
 async function ensure(file: string, text: string, wanted: Partial<PythonRequirements> = {}): Promise<Environment> {
@@ -110,27 +92,19 @@ test("markers are evaluated for the nodes' Python, whatever Python runs pip", as
   ]);
 });
 
-test('pyproject.toml and uv.lock are read by their names', async () => {
-  const digests = ['one', 'two', 'three'].map((name) => publish(name, '1.0', 'any', ...(name === 'one' ? ['two'] : [])));
+test('the dependencies of a pyproject.toml are resolved as those of a package', async () => {
+  publish('one', '1.0', 'any', 'two');
+  publish('two', '1.0');
+  publish('three', '1.0');
   publish('one', '2.0');
   const project = `[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["one<2", "three; python_version < '3.0'"]\n`;
   expect(versionsOf(await ensure('pyproject.toml', project))).toEqual(['one 1.0', 'two 1.0']);
-  await expect(ensure('pyproject.toml', project, { version: '3.8' })).rejects.toThrow('pyproject.toml requires Python >=3.9');
-
-  const entry = (name: string, at: number, more = ''): string =>
-    `[[package]]\nname = "${name}"\nversion = "1.0"\nsource = { registry = "https://example.com" }\n${more}wheels = [{ url = "x", hash = "sha256:${digests[at]}" }]\n`;
-  const lock = [
-    'version = 1',
-    '[[package]]\nname = "p"\nversion = "1"\nsource = { virtual = "." }\ndependencies = [{ name = "one", extra = ["more"] }, { name = "gone", marker = "sys_platform == \'win32\'" }]',
-    entry('one', 0, 'dependencies = [{ name = "two" }]\n').replace(
-      /(wheels = .*)/,
-      '$1\noptional-dependencies = { more = [{ name = "three" }] }',
-    ),
-    entry('two', 1),
-    entry('three', 2),
-  ].join('\n');
-  expect(versionsOf(await ensure('uv.lock', lock))).toEqual(['one 1.0', 'three 1.0', 'two 1.0']);
-  await expect(ensure('uv.lock', lock.replace(digests[1] ?? '', '0'.repeat(64)))).rejects.toMatchObject({ code: 'RUNTIME_HASH_MISMATCH' });
+  await expect(ensure('pyproject.toml', project, { version: '3.8' })).rejects.toMatchObject({
+    code: 'PYTHON_UNRESOLVED',
+    message: expect.stringContaining("the project requires Python >=3.9, but the nodes' version is 3.8.0"),
+  });
+  await expect(ensure('pyproject.toml', '[project]\nname = "p"\n')).rejects.toThrow('has no list project.dependencies');
+  await expect(ensure('pyproject.toml', '[project\n')).rejects.toThrow('pyproject.toml is not valid TOML');
 });
 
 test('a folder of wheels is a registry, and a rebuilt wheel replaces the earlier packages', async () => {
@@ -227,7 +201,7 @@ test("errors name the next step and include pip's last lines", async () => {
   });
   await expect(ensure('setup.py', 'from setuptools import setup\n')).rejects.toMatchObject({
     code: 'PYTHON_UNRESOLVED',
-    message: expect.stringMatching(/^the packages of setup\.py: pip cannot read the file:\n[\s\S]*from setuptools/),
+    message: expect.stringMatching(/^Line 1 of .*setup\.py is not accepted.*: from setuptools import setup$/),
     hint: expect.stringContaining('uv.lock'),
   });
   await expect(ensure('environment.yml', 'name: x\n')).rejects.toMatchObject({ hint: expect.stringContaining('conda-pack') });
@@ -254,4 +228,136 @@ test('without pip or without a network, the error says so', async () => {
     code: 'RUNTIME_DOWNLOAD_FAILED',
     message: expect.stringMatching(/Connection refused|NewConnectionError/),
   });
+});
+
+/** Creates a project whose build writes a file. Returns the path of this file. */
+async function buildingProject(name: string): Promise<string> {
+  const built = path.join(folder, `${name}-built`);
+  const project = path.join(folder, name);
+  await mkdir(project);
+  const toml = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n';
+  await writeFile(path.join(project, 'pyproject.toml'), toml);
+  const setup = `open(${JSON.stringify(built)}, "w")\nraise SystemExit(1)\n`;
+  await writeFile(path.join(project, 'backend.py'), setup);
+  await writeFile(path.join(project, 'setup.py'), setup);
+  await writeFile(path.join(project, 'PKG-INFO'), `Metadata-Version: 1.1\nName: ${name}\nVersion: 1.0\n`);
+  execFileSync('tar', ['-czf', `${name}-1.0.tar.gz`, name], { cwd: folder });
+  execFileSync('cp', [`${name}-1.0.tar.gz`, 'registry'], { cwd: folder });
+  return built;
+}
+
+test('pip never builds a package, whatever line names it', async () => {
+  publish('one', '1.0');
+  const built = await buildingProject('evil');
+  await writeFile(path.join(folder, 'included.txt'), './evil\n');
+  const archive = `file://${folder}/evil-1.0.tar.gz`;
+  const refused = [
+    './evil',
+    'evil-1.0.tar.gz',
+    'evil-1.0.tar.gz[x]',
+    './evil-1.0.tar.gz',
+    `${folder}/evil`,
+    archive,
+    `${archive}#egg=evil.whl`,
+    `evil @ ${archive}`,
+    `evil @ file://${folder}/evil`,
+    'evil @ https://example.com/evil-1.0.tar.gz#.whl',
+    'https://example.com/evil-1.0.tar.gz?x=.whl',
+    'https://example.com/evil-1.0.zip',
+    '-e ./evil',
+    '--edit ./evil',
+    '--no-index --editable=./evil',
+    'evil --no-binary :all:',
+    '--no-binary evil',
+    '--no-b=:all:',
+    '--only-binary :none:',
+    '--prefer-binary --no-binary=evil',
+    '-r included.txt',
+    '-rincluded.txt',
+    '-c included.txt',
+    '--no-index -r included.txt',
+    '-r https://example.com/requirements.txt',
+    '-c http://example.com/constraints.txt',
+    'git+https://example.com/x.git',
+    'evil @ git+file:///tmp/x',
+    'one --config-settings x=y',
+    '--use-feature fast-deps',
+    '# comment \\\n./evil',
+    '# comment\v./evil',
+    '# comment\u2028./evil',
+    'one\\\n# comment\n./evil',
+    `\${EVIL}`,
+  ];
+  vi.stubEnv('EVIL', './evil');
+  for (const [at, line] of refused.entries()) {
+    await expect(ensure(`r${at}.txt`, `${line}\none\n`), line).rejects.toMatchObject({ code: 'PYTHON_UNRESOLVED' });
+  }
+  expect(await readdir(folder)).not.toContain(path.basename(built));
+});
+
+test('pip starts no program for a source archive that the metadata of a wheel or a project requires', async () => {
+  const built = await buildingProject('evil');
+  const archive = `evil @ file://${folder}/evil-1.0.tar.gz`;
+  publish('direct', '1.0', 'any', archive);
+  publish('folder', '1.0', 'any', `evil @ file://${folder}/evil`);
+  publish('repository', '1.0', 'any', 'evil @ git+https://127.0.0.1:9/x');
+  await mkdir(path.join(folder, 'bin'));
+  await writeFile(path.join(folder, 'bin', 'git'), `#!/bin/sh\ntouch ${built}\n`, { mode: 0o755 });
+  vi.stubEnv('PATH', `${path.join(folder, 'bin')}:${process.env.PATH}`);
+  const project = (dependency: string): string => `[project]\nname = "p"\nversion = "1"\ndependencies = [${JSON.stringify(dependency)}]\n`;
+  for (const [file, text] of [
+    ['a.txt', 'direct\n'],
+    ['b.txt', 'folder\n'],
+    ['c.txt', 'repository\n'],
+    ['pyproject.toml', project(archive)],
+    ['pyproject.toml', project('one\n./evil')],
+    ['pyproject.toml', project('-r a.txt')],
+    ['pyproject.toml', project('direct')],
+  ] as const) {
+    await expect(ensure(file, text), text).rejects.toMatchObject({
+      code: 'PYTHON_UNRESOLVED',
+      message: expect.stringMatching(/evil.* must be built from its source.* only wheels|is not a requirement/),
+    });
+  }
+  // An index may offer a source archive as well.
+  await expect(ensure('d.txt', 'evil\n')).rejects.toThrow('has no wheel for evil');
+  expect(await readdir(folder)).not.toContain(path.basename(built));
+});
+
+test('wheels are accepted by path and URL, with extras, markers and checksums', async () => {
+  const digest = publish('one', '1.0', 'any', 'two; extra == "more"\nProvides-Extra: more');
+  publish('two', '1.0');
+  publish('three', '1.0');
+  const wheels = path.join(folder, 'my # wheels');
+  await mkdir(wheels);
+  execFileSync('cp', ['registry/one-1.0-py3-none-any.whl', 'registry/three-1.0-py3-none-any.whl', wheels], { cwd: folder });
+  await writeFile(path.join(wheels, 'limits.txt'), 'two<2  # limit\n');
+  await writeFile(
+    path.join(wheels, 'list.txt'),
+    [
+      '\uFEFF# packages',
+      '-c limits.txt',
+      'two >= 1.0 , != 1.5 ; python_version >= "3.8"',
+      './my # wheels/three.whl ; python_version < "3.0"',
+      'three @ file://./three.whl ; python_version < "3.0"',
+    ]
+      .filter((line) => !line.includes('three'))
+      .join('\r\n'),
+  );
+  const text = `-r "x"\n`;
+  await expect(ensure('quoted.txt', text)).rejects.toMatchObject({ code: 'PYTHON_UNRESOLVED' });
+  const wheel = './registry/one-1.0-py3-none-any.whl';
+  expect(versionsOf(await ensure('a.txt', `${wheel}[more] ; python_version >= "3.8"\n`))).toEqual(['one 1.0', 'two 1.0']);
+  expect(versionsOf(await ensure('b.txt', `${wheel} \\\n    --hash=sha256:${digest}\n    # via x\n`))).toEqual(['one 1.0']);
+  expect(versionsOf(await ensure('c.txt', `one @ file://${folder}/registry/one-1.0-py3-none-any.whl ; python_version >= "3"\n`))).toEqual([
+    'one 1.0',
+  ]);
+  const wanted = { type: 'requirements', version: '3.11', platform: 'manylinux_2_28_x86_64' } as const;
+  expect(versionsOf(await ensureEnvironment({ ...wanted, file: path.join(wheels, 'list.txt') }))).toEqual(['two 1.0']);
+  await writeFile(path.join(wheels, 'own.txt'), 'three-1.0-py3-none-any.whl\n');
+  expect(versionsOf(await ensureEnvironment({ ...wanted, file: path.join(wheels, 'own.txt') }))).toEqual(['three 1.0']);
+  const links = 'one\n--no-index --find-links .\n';
+  vi.stubEnv('PIP_FIND_LINKS', '');
+  await writeFile(path.join(wheels, 'links.txt'), links);
+  expect(versionsOf(await ensureEnvironment({ ...wanted, file: path.join(wheels, 'links.txt') }))).toEqual(['one 1.0']);
 });

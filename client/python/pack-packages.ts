@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { PACKAGES_FILE, type PackagesDescription } from '../../platform/python/packages.ts';
+import { PACKAGES_FILE, type PackagesDescription } from '../../platform/python-packages.ts';
 import { packFolder } from '../runtime/archive.ts';
 import type { ProgressWriter } from '../runtime/progress.ts';
 

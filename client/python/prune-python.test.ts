@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isNeededByTensorBoard } from './prune-python.ts';
+import { isNeededByTensorBoard } from './ensure-tensorboard.ts';
 
 describe('isNeededByTensorBoard', () => {
   it.each([

@@ -1,28 +1,33 @@
 import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { hashFile } from '../job/source-archive.ts';
-import type { Requirements } from '../runtime/download-packages.ts';
 import { withoutLogins } from '../runtime/tool.ts';
+import { parseRequirementLine } from './requirement-line.ts';
 
 /** Requirements file that job.yaml specifies as `python.requirements`. */
-export interface RequirementsFile extends Requirements {
+export interface RequirementsFile {
+  readonly file: string;
+  /** Format of the file: `requirements` for a pip requirements file, `pyproject` for pyproject.toml, or `lock` for uv.lock. */
+  readonly kind: 'requirements' | 'pyproject' | 'lock';
+  /** Lines for pip. Empty for pyproject.toml and uv.lock. */
+  readonly lines: PipLines;
   /** SHA-256 digests of the requirements file, the files that it includes, and the local wheels that it references. */
   readonly digests: readonly string[];
 }
 
+export interface PipLines {
+  readonly requirements: readonly string[];
+  readonly constraints: readonly string[];
+}
+
 const MOST_FILES = 100;
 const MOST_BYTES = 16 * 1024 * 1024;
+/** Python ends lines at some control characters too. Other control characters have no meaning in a requirements file. */
+const LINE_END = /\r\n|[^\P{Cc}\t]|[\u2028\u2029]/u;
 /** Matches a conda environment file. */
 const CONDA = /\.ya?ml$/;
-const INCLUDES = /^(?:-r|-c|--requirement|--constraint)(?:\s+|=)?(\S+)/;
-/** Matches an editable project or a repository. */
-const SOURCES = /^(?:-e\b|--editable\b)|(?:^|@\s*)(?:git|hg|svn|bzr)\+/;
-const LOCAL_WHEEL = /^(?:file:\/\/)?([^\s:;@=<>]+\.whl)(?=$|[\s;])/;
-/** Matches the option that specifies a wheel folder. */
-const LINKS = /^(?:-f|--find-links)(?:\s+|=)?(\S+)/;
 /**
  * Matches a user name or password in a URL. Does not match variables, as in `https://me:${PASSWORD}@` and `https://${TOKEN}@`, because pip
  * replaces them.
@@ -37,25 +42,30 @@ export async function readRequirements(file: string): Promise<RequirementsFile> 
   const name = path.basename(file);
   const kind = name === 'pyproject.toml' ? 'pyproject' : name === 'uv.lock' ? 'lock' : 'requirements';
   const digests = new Map<string, string>();
-  await addFile(file, { kind, folder: path.dirname(file), digests });
-  return { file, kind, digests: [...digests.values()] };
+  const lines = { requirements: [], constraints: [] };
+  await addFile(file, { kind, folder: path.dirname(file), digests, lines, visited: new Set() }, 'requirements');
+  return { file, kind, digests: [...digests.values()], lines };
 }
 
 function isMany(digests: ReadonlyMap<string, string>): boolean {
   return [...digests.keys()].filter((file) => !file.endsWith('.whl')).length >= MOST_FILES;
 }
 
-interface Reading extends Pick<Requirements, 'kind'> {
-  /** Working directory for pip: the folder that contains the requirements file. */
+interface Reading extends Pick<RequirementsFile, 'kind'> {
+  /** Folder that contains the requirements file. pip resolves the paths of wheels relative to its working directory, usually this folder. */
   readonly folder: string;
   readonly digests: Map<string, string>;
+  readonly lines: { readonly [list in keyof PipLines]: string[] };
+  /** Files that have been added to a list. A file may contain both requirements and constraints. */
+  readonly visited: Set<string>;
 }
 
-async function addFile(file: string, reading: Reading): Promise<void> {
-  const { kind, folder, digests } = reading;
-  if (digests.has(file)) {
+async function addFile(file: string, reading: Reading, list: keyof PipLines): Promise<void> {
+  const { kind, digests, visited } = reading;
+  if (visited.has(`${list} ${file}`)) {
     return;
   }
+  visited.add(`${list} ${file}`);
   const found = await stat(file).catch((error: unknown) => {
     throw new TonyError('SOURCE_MISSING', `python.requirements: ${file}: ${fileErrorOf(error)}.`, {
       hint: 'Correct the path in job.yaml. It is relative to the folder that contains job.yaml.',
@@ -83,23 +93,51 @@ async function addFile(file: string, reading: Reading): Promise<void> {
   }
   const text = await readFile(file, 'utf8');
   refuseLogin(file, text);
-  for (const line of kind === 'requirements' ? requirementLines(text) : []) {
-    if (SOURCES.test(line)) {
-      throw new TonyError('PYTHON_UNRESOLVED', `${file} lists ${withoutLogins(line)}, but the nodes can use only wheels.`, {
-        hint: 'Build a wheel with `python3 -m pip wheel`, and list its path instead.',
-      });
-    }
-    const [, included] = INCLUDES.exec(line) ?? [];
-    const [, wheel] = LOCAL_WHEEL.exec(line) ?? [];
-    const [, links] = LINKS.exec(line) ?? [];
-    if (included !== undefined && !/^https?:/.test(included)) {
-      await addFile(path.resolve(path.dirname(file), included), reading);
-    } else if (wheel !== undefined) {
-      await addFile(path.resolve(folder, wheel), reading);
-    } else if (links !== undefined && !/^https?:/.test(links)) {
-      await addWheelsIn(localFolder(links, file, folder), digests);
-    }
+  for (const { line, number } of kind === 'requirements' ? requirementLines(text) : []) {
+    await addLine(line, { file, number, list }, reading);
   }
+}
+
+async function addLine(
+  line: string,
+  { file, number, list }: { readonly file: string; readonly number: number; readonly list: keyof PipLines },
+  reading: Reading,
+): Promise<void> {
+  const { folder, digests, lines } = reading;
+  const parsed = parseRequirementLine(line, {
+    fromFolder: (name) => path.resolve(folder, name),
+    fromFile: (name) => path.resolve(path.dirname(file), name),
+    links: (name) => localFolder(name, file, folder),
+  });
+  if (parsed === null) {
+    throw new TonyError(
+      'PYTHON_UNRESOLVED',
+      `Line ${number} of ${file} is not accepted, because the nodes can use only wheels: ${withoutLogins(shortened(line))}`,
+      {
+        hint: 'Name a pip requirements file, a pyproject.toml or a uv.lock in python.requirements. A line may name a package, a wheel, another local file (-r, -c), or an index. Build a wheel of any other package with `python3 -m pip wheel`, and list its path.',
+      },
+    );
+  }
+  switch (parsed.type) {
+    case 'include':
+      await addFile(parsed.file, reading, parsed.isConstraint ? 'constraints' : 'requirements');
+      return;
+    case 'requirement':
+      if (parsed.wheel !== null) {
+        await addFile(parsed.wheel, reading, list);
+      }
+      lines[list].push(parsed.text);
+      return;
+    case 'options':
+      for (const { links } of parsed.options) {
+        await addWheelsIn(links, digests);
+      }
+      lines[list].push(...parsed.options.map(({ text }) => text));
+  }
+}
+
+function shortened(line: string): string {
+  return line.length <= 200 ? line : `${line.slice(0, 200)}…`;
 }
 
 /** Rejects a file that contains a password or an access token, because the file is usually part of the job's source. */
@@ -116,14 +154,16 @@ function refuseLogin(file: string, text: string): void {
  * Resolves a path as pip does: relative to the folder of the file that contains the path or, if that folder does not exist, relative to
  * pip's working directory.
  */
-function localFolder(links: string, file: string, folder: string): string {
-  const named = links.startsWith('file:') ? fileURLToPath(links) : links;
+function localFolder(named: string, file: string, folder: string): string {
   const beside = path.resolve(path.dirname(file), named);
   return existsSync(beside) ? beside : path.resolve(folder, named);
 }
 
 /** Adds the digests of all wheels in a folder, because a rebuilt wheel may have the same version but different content. */
-async function addWheelsIn(folder: string, digests: Map<string, string>): Promise<void> {
+async function addWheelsIn(folder: string | null, digests: Map<string, string>): Promise<void> {
+  if (folder === null) {
+    return;
+  }
   const names = await readdir(folder).catch(() => []);
   for (const name of names.filter((each) => each.endsWith('.whl')).sort()) {
     digests.set(path.join(folder, name), await hashFile(path.join(folder, name)));
@@ -131,14 +171,32 @@ async function addWheelsIn(folder: string, digests: Map<string, string>): Promis
 }
 
 /**
- * Returns the lines of a requirements file as pip reads them: without comments, with continuation lines joined, and with variables such as
- * `${WHEELS}` replaced by their values.
+ * Returns the lines of a requirements file as pip reads them: with continuation lines joined, and without comments. A comment ends a
+ * continued line.
  */
-function requirementLines(text: string): string[] {
-  return text
-    .replace(/\\\r?\n/g, ' ')
-    .split(/\r?\n/)
-    .map((line) => line.replace(/(^|\s)#.*$/, '').trim())
-    .map((line) => line.replace(/\$\{([A-Z0-9_]+)\}/g, (variable, name: string) => process.env[name] ?? variable))
-    .filter((line) => line !== '');
+export function requirementLines(text: string): { readonly line: string; readonly number: number }[] {
+  const lines: { line: string; number: number }[] = [];
+  let begun = '';
+  let first = 0;
+  const end = (): void => {
+    const line = begun.replace(/(?:^|\s)#.*$/u, '').trim();
+    if (line !== '') {
+      lines.push({ line, number: first });
+    }
+    begun = '';
+  };
+  for (const [at, line] of text
+    .replace(/^\uFEFF/, '')
+    .split(LINE_END)
+    .entries()) {
+    first = begun === '' ? at + 1 : first;
+    const isComment = /^\s*#/.test(line);
+    const isContinued = line.endsWith('\\') && !isComment;
+    begun += isComment ? ' #' : isContinued ? `${line.slice(0, -1)} ` : line;
+    if (!isContinued) {
+      end();
+    }
+  }
+  end();
+  return lines;
 }

@@ -1,13 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { type CountedJob, placeJobs } from '../../conf/quota-order.ts';
 import { type Owner, takenBy } from '../../conf/quotas.ts';
 import { parseSite } from '../../conf/resolve/site.ts';
 import { terminalOf } from '../terminal/terminal.ts';
-import { type CountedJob, quotaSums } from './quota-sums.ts';
+import { quotaSums } from './quota-sums.ts';
 import { quotaUsageLines } from './quota-usage-lines.ts';
 
 function quotas(text: string) {
-  return parseSite(`quotas:\n${text.replace(/^/gm, '  ')}`, 'tony-site.yaml').quotas;
+  return parseSite(`quotas:\n${text.replace(/^/gm, '  ')}`, 'tony-site.yaml');
 }
 
 const GROUPS: Readonly<Record<string, readonly string[]>> = { alice: ['research'], bob: ['research', 'students'] };
@@ -15,11 +16,13 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = { alice: ['research'
 function job(number: number, user: string, gpus: number, { queue = 'gpu', has = gpus, role = 'worker' } = {}): CountedJob {
   const owner: Owner = { user, groups: GROUPS[user] ?? [], queue };
   const declared = { instances: gpus, memory: gpus * 1024, gpus };
+  const tasks = { gpus: has, memory: has * 1024 };
   return {
     applicationId: `j${number}`,
     ...owner,
-    ...takenBy({ roles: { [role]: declared }, peak: declared, master: {} }, { gpus: has, memory: has * 1024 }, {}),
+    ...takenBy({ roles: { [role]: declared }, peak: declared, master: {} }, tasks, {}),
     holds: has > 0,
+    held: { tasks, master: {} },
   };
 }
 
@@ -71,7 +74,7 @@ test('a waiting job uses nothing, and counts as waiting only for the totals that
       applicationId: 'j2',
       user: 'bob',
       queue: 'gpu',
-      shortages: [{ path: 'quotas.queues.gpu.total.gpus', resource: 'gpus', limit: 4, asked: 3, used: 3, holders: ['j1'] }],
+      shortages: [{ path: 'quotas.queues.gpu.total.gpus', resource: 'gpus', limit: 4, asked: 3, used: 3, holders: ['j1'], holderCount: 1 }],
     },
   ]);
   // A job that has just been admitted does not have containers yet.
@@ -140,4 +143,35 @@ test('the table contains no control characters from names', () => {
   const lines = quotaUsageLines({ from: name, over: 'wait', ...sums }, terminalOf({ columns: 200 })).join('\n');
   expect(lines).toContain('mallory');
   expect(lines).not.toMatch(/(?!\n)\p{Cc}|\u202e|52;c/u);
+});
+
+test.each([
+  ['in one queue', () => 'alice'],
+  ['of as many users', (index: number) => `user${index}`],
+])('the order and the sums of waiting and running jobs %s read each job a constant number of times', (_name, userOf) => {
+  const limits = quotas(`roles: {'*': {total: {memory: 8g}}}\nusers: {'*': {total: {memory: 3g}}}\nqueues: {'*': {total: {memory: 9g}}}`);
+  const readsOf = (count: number): number => {
+    let reads = 0;
+    const jobOf = (index: number): CountedJob => {
+      const demand = { memory: 512, instances: 1 };
+      const job: CountedJob = {
+        ...{ applicationId: `j${index}`, user: userOf(index), groups: [], queue: 'default' },
+        ...{ roles: { [`role${index}`]: demand }, peak: demand, master: { memory: 1024 }, beyond: {} },
+        ...{ holds: index % 2 === 0, held: { tasks: demand, master: { memory: 1024 } } },
+      };
+      return new Proxy(job, {
+        get: (target, key, receiver) => {
+          reads += 1;
+          return Reflect.get(target, key, receiver);
+        },
+      });
+    };
+    const all = Array.from({ length: count }, (_, index) => jobOf(index));
+    expect(placeJobs(limits, all).placed).toHaveLength(count);
+    quotaSums(limits, all);
+    return reads;
+  };
+  const [once, fourTimes] = [readsOf(100), readsOf(400)];
+  expect(fourTimes).toBeGreaterThan(once);
+  expect(fourTimes / once).toBeLessThan(5);
 });

@@ -1,10 +1,6 @@
+import { type CountedJob, type Limits, type PlacedJob, placeJobs } from '../../conf/quota-order.ts';
 import type { Amounts, Quotas, RoleLimits } from '../../conf/quota-schema.ts';
-import { amountsOf, type Owner, type RunningJob, type Shortage, shortagesWithin } from '../../conf/quotas.ts';
-
-export interface CountedJob extends RunningJob {
-  /** Whether the job has containers for its tasks. */
-  readonly holds: boolean;
-}
+import { ALL_JOBS, amountsOf, EVERYBODY, type RunningJob, type Shortage, scopeName, scopesWith } from '../../conf/quotas.ts';
 
 export interface QuotaSum {
   /** Key in the site file, such as `quotas.users.*.total.gpus`. */
@@ -52,10 +48,10 @@ interface Scope {
   readonly who: Pick<QuotaSum, 'user' | 'group' | 'queue'>;
   readonly total: Amounts;
   readonly roles: Readonly<Record<string, RoleLimits>>;
-  readonly shares: (owner: Owner) => boolean;
+  /** The jobs that share the totals, as in `scopesWith`. */
+  readonly scope: string;
 }
 
-const EVERYBODY = '*';
 const NOBODY = { user: null, group: null, queue: null };
 
 /**
@@ -63,30 +59,30 @@ const NOBODY = { user: null, group: null, queue: null };
  * @param jobs in the order in which they were submitted. If two jobs together exceed a total, the later job waits unless it has already
  *   started.
  */
-export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSums {
-  const checked = jobs.map((job, index) => {
-    if (job.holds || quotas.over === 'fail') {
-      return { job, shortages: [] };
-    }
-    const counted = jobs.filter((other, place) => place < index || other.holds);
-    return { job, shortages: shortagesWithin(job, job, quotas, counted) };
-  });
-  const begun = checked.filter(({ shortages }) => shortages.length === 0).map(({ job }) => job);
+export function quotaSums(limits: Limits, jobs: readonly CountedJob[]): QuotaSums {
+  const { quotas } = limits;
+  const { placed } = placeJobs(limits, jobs);
+  // With `over: fail`, no job waits: it has started, or ends immediately.
+  const checked = placed.map((each) => (quotas.over === 'fail' ? { ...each, shortages: [] } : each));
   const waiting = checked.filter(({ shortages }) => shortages.length > 0);
+  const begun = jobsByRole(checked.filter(({ shortages }) => shortages.length === 0).map(({ job }) => job));
+  const short = waitingByTotal(waiting);
+  const rolesByScope = roleNames(jobs);
   const sums = scopesOf(quotas, jobs).flatMap((scope) => {
-    const ofRoles = namesWithin(
-      scope.roles,
-      jobs.filter(scope.shares).flatMap(({ roles }) => Object.keys(roles)),
-    ).map(({ entry, name, limits }) => ({ path: `${scope.path}.roles.${entry}`, role: name, total: limits.total ?? {} }));
-    return [{ path: scope.path, role: null, total: scope.total }, ...ofRoles].flatMap(({ path, role, total }) =>
-      Object.entries(total).flatMap(([resource, limit]): QuotaSum[] => {
+    const ofRoles = namesWithin(scope.roles, rolesByScope.get(scope.scope) ?? new Set()).map(({ entry, name, limits }) => ({
+      path: `${scope.path}.roles.${entry}`,
+      role: name,
+      total: limits.total ?? {},
+    }));
+    return [{ path: scope.path, role: null, total: scope.total }, ...ofRoles].flatMap(({ path, role, total }) => {
+      const holders = begun(scope.scope, role);
+      return Object.entries(total).flatMap(([resource, limit]): QuotaSum[] => {
         if (limit === undefined) {
           return [];
         }
         const amount = (job: RunningJob): number => amountsOf(job, role)[resource.toLowerCase()] ?? 0;
-        const sharing = begun.filter((job) => scope.shares(job) && amount(job) > 0);
+        const sharing = holders.filter((job) => amount(job) > 0);
         const place = `${path}.total.${resource}`;
-        const short = waiting.filter(({ job, shortages }) => scope.shares(job) && shortages.some((each) => each.path === place));
         return [
           {
             path: place,
@@ -96,11 +92,13 @@ export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSum
             limit,
             used: sharing.reduce((sum, job) => sum + amount(job), 0),
             jobs: sharing.map(({ applicationId }) => applicationId),
-            waiting: short.filter(({ job }) => role === null || Object.hasOwn(job.roles, role)).map(({ job }) => job.applicationId),
+            waiting: (short.get(`${scope.scope}\0${place}`) ?? [])
+              .filter((job) => role === null || Object.hasOwn(job.roles, role))
+              .map(({ applicationId }) => applicationId),
           },
         ];
-      }),
-    );
+      });
+    });
   });
   return {
     totals: sums,
@@ -111,35 +109,84 @@ export function quotaSums(quotas: Quotas, jobs: readonly CountedJob[]): QuotaSum
   };
 }
 
+/** Returns a function that selects the jobs of a scope that may hold resources of a role, or of any role if it is null. */
+function jobsByRole(jobs: readonly CountedJob[]): (scope: string, role: string | null) => readonly CountedJob[] {
+  const index = new Map<string, CountedJob[]>();
+  const order = new Map(jobs.map((job, number) => [job, number]));
+  for (const job of jobs) {
+    const isUndeclared = Object.keys(job.beyond).length > 0;
+    for (const scope of scopesWith(job)) {
+      const keys = isUndeclared ? ['', 'beyond'] : ['', ...Object.keys(job.roles).map((role) => `role ${role}`)];
+      for (const key of keys) {
+        push(index, `${scope}\0${key}`, job);
+      }
+    }
+  }
+  return (scope, role) => {
+    const of = (key: string) => index.get(`${scope}\0${key}`) ?? [];
+    return role === null ? of('') : [...of(`role ${role}`), ...of('beyond')].sort((a, b) => (order.get(a) ?? 0) - (order.get(b) ?? 0));
+  };
+}
+
+/** Returns the waiting jobs of each scope and path of a total. */
+function waitingByTotal(waiting: readonly PlacedJob[]): Map<string, CountedJob[]> {
+  const index = new Map<string, CountedJob[]>();
+  for (const { job, shortages } of waiting) {
+    for (const scope of scopesWith(job)) {
+      for (const path of new Set(shortages.map((each) => each.path))) {
+        push(index, `${scope}\0${path}`, job);
+      }
+    }
+  }
+  return index;
+}
+
+function roleNames(jobs: readonly CountedJob[]): Map<string, Set<string>> {
+  const names = new Map<string, Set<string>>();
+  for (const job of jobs) {
+    for (const scope of scopesWith(job)) {
+      const known = names.get(scope) ?? new Set();
+      for (const role of Object.keys(job.roles)) {
+        known.add(role);
+      }
+      names.set(scope, known);
+    }
+  }
+  return names;
+}
+
+function push<T>(index: Map<string, T[]>, key: string, value: T): void {
+  const list = index.get(key);
+  if (list === undefined) {
+    index.set(key, [value]);
+  } else {
+    list.push(value);
+  }
+}
+
 function scopesOf(quotas: Quotas, jobs: readonly CountedJob[]): Scope[] {
-  const users = namesWithin(
-    quotas.users,
-    jobs.map(({ user }) => user),
-  ).map(({ entry, name, limits }) => ({
+  const users = namesWithin(quotas.users, new Set(jobs.map(({ user }) => user))).map(({ entry, name, limits }) => ({
     path: `quotas.users.${entry}`,
     who: { ...NOBODY, user: name },
     limits,
-    shares: ({ user }: Owner) => user === name,
+    scope: scopeName('user', name),
   }));
   const groups = Object.entries(quotas.groups).map(([name, limits]) => ({
     path: `quotas.groups.${name}`,
     who: { ...NOBODY, group: name },
     limits,
-    shares: ({ groups: all }: Owner) => all.includes(name),
+    scope: scopeName('group', name),
   }));
-  const queues = namesWithin(
-    quotas.queues,
-    jobs.map(({ queue }) => queue),
-  ).map(({ entry, name, limits }) => ({
+  const queues = namesWithin(quotas.queues, new Set(jobs.map(({ queue }) => queue))).map(({ entry, name, limits }) => ({
     path: `quotas.queues.${entry}`,
     who: { ...NOBODY, queue: name },
     limits,
-    shares: ({ queue }: Owner) => queue === name,
+    scope: scopeName('queue', name),
   }));
   return [
-    { path: 'quotas', who: NOBODY, total: {}, roles: quotas.roles, shares: () => true },
-    ...[...users, ...groups, ...queues].map(({ path, who, limits, shares }) => {
-      return { path, who, total: limits.total ?? {}, roles: limits.roles ?? {}, shares };
+    { path: 'quotas', who: NOBODY, total: {}, roles: quotas.roles, scope: ALL_JOBS },
+    ...[...users, ...groups, ...queues].map(({ path, who, limits, scope }) => {
+      return { path, who, total: limits.total ?? {}, roles: limits.roles ?? {}, scope };
     }),
   ];
 }
@@ -150,13 +197,13 @@ function scopesOf(quotas: Quotas, jobs: readonly CountedJob[]): Scope[] {
  */
 function namesWithin<T>(
   entries: Readonly<Record<string, T>>,
-  found: readonly string[],
+  found: ReadonlySet<string>,
 ): { readonly entry: string; readonly name: string; readonly limits: T }[] {
   return Object.entries(entries).flatMap(([entry, limits]) => {
     if (entry !== EVERYBODY) {
       return [{ entry, name: entry, limits }];
     }
-    const others = [...new Set(found)].filter((name) => !Object.hasOwn(entries, name)).sort();
+    const others = [...found].filter((name) => !Object.hasOwn(entries, name)).sort();
     return (others.length === 0 ? [EVERYBODY] : others).map((name) => ({ entry, name, limits }));
   });
 }

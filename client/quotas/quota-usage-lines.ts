@@ -1,6 +1,6 @@
+import { describeHolders } from '../../conf/quota-order.ts';
 import { describeAmount } from '../../conf/quotas.ts';
 import { formatMemory } from '../../conf/values/units.ts';
-import { firstNames } from '../../platform/text/first-names.ts';
 import { type FittedColumn, fittedTable } from '../terminal/fitted-table.ts';
 import { harmless, type Style, type Terminal, wrap } from '../terminal/terminal.ts';
 import type { QuotaSum } from './quota-sums.ts';
@@ -18,8 +18,12 @@ export function quotaUsageLines({ from, over, totals, waiting, undeclared }: Quo
   }
   const notes = [
     ...waiting.map(({ applicationId, user, shortages }) => {
-      const each = shortages.map(({ path, resource, limit, used, asked, holders }) => {
-        return `${path} is ${describeAmount(resource, limit)}; the job requests ${describeAmount(resource, asked)}, and ${firstNames(holders, 3)} ${holders.length === 1 ? 'holds or requests' : 'hold or request'} ${describeAmount(resource, used)}`;
+      const each = shortages.map(({ path, resource, limit, used, asked, ...holding }) => {
+        const alone = `${path} is ${describeAmount(resource, limit)}; the job requests ${describeAmount(resource, asked)}`;
+        if (holding.holderCount === 0) {
+          return asked > limit ? `${alone}, so it can never start` : alone;
+        }
+        return `${alone}, and ${describeHolders(holding, ['holds or requests', 'hold or request'])} ${describeAmount(resource, used)}`;
       });
       return { style: 'yellow' as const, text: `${applicationId} of ${user} waits: ${each.join('; ')}.` };
     }),

@@ -35,8 +35,8 @@ export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<Quota
       siteOfCluster(cluster.storage, cluster.configuration.defaultFs),
       resourceManager.applications({ types: [APPLICATION_TYPE], states: LIVE_STATES }),
     ]);
-    const { from, quotas } = ofCluster.from === null ? await cluster.site() : ofCluster;
-    const sums = quotaSums(quotas, await countedJobs(applications, quotas, cluster));
+    const { from, quotas, final } = ofCluster.from === null ? await cluster.site() : ofCluster;
+    const sums = quotaSums({ quotas, final }, await countedJobs(applications, quotas, cluster));
     return { from, over: quotas.over, ...sums, totals: sums.totals.filter((sum) => isMeant(sum, options)) };
   });
 }

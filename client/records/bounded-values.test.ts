@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { FirstAndNewest, Thinned } from './bounded-values.ts';
+import { FirstAndNewest, Thinned } from './job-record.ts';
 
 const weights = fc.array(fc.integer({ min: 1, max: 12 }), { maxLength: 200 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ByteBudget } from './byte-budget.ts';
+import { ByteBudget } from './job-record.ts';
 
 test('work waits in order until its bytes fit; work larger than the budget runs alone', async () => {
   const budget = new ByteBudget(10);

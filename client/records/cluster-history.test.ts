@@ -16,7 +16,7 @@ const MASTER = 'container_1795225023264_0001_01_000001';
 
 const asked: string[] = [];
 
-async function open(storage: Storage = new FileStorage(), siteText = ''): Promise<ClusterHistory> {
+async function open(storage: Storage = new FileStorage(), siteText = '{}'): Promise<ClusterHistory> {
   const app = {
     id: ID,
     user: 'alice',
@@ -57,6 +57,7 @@ async function open(storage: Storage = new FileStorage(), siteText = ''): Promis
     home: 'file:///home',
     root: 'file:///home/staging',
     site: async () => site,
+    keepingSite: async () => site,
     close: () => storage.close(),
   };
   const store = await ClusterHistory.open(cluster);
@@ -131,6 +132,7 @@ test('a list reads a bounded number of folders and reports that there are more',
       };
     });
   };
+  storage.stat = async (uri) => ({ owner: uri.split('/').at(-1) }) as Entry;
   const store = await open(storage, 'history: { dir: /tony/history }');
   const users = await store.users();
   expect(users.found).toHaveLength(50_001);

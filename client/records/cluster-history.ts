@@ -1,5 +1,6 @@
-import type { SiteConfig } from '../../conf/resolve/site.ts';
+import type { KeepingSite } from '../../conf/resolve/site.ts';
 import type { HistoryEntry } from '../../conf/status/status.ts';
+import { isNamedFileSystem } from '../../hadoop/configuration/file-systems/named-servers.ts';
 import { ContainerLogs } from '../../hadoop/logs/container-logs.ts';
 import { applicationOf, formatContainerId, isApplicationId, parseContainerId } from '../../hadoop/rpc/application-id.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
@@ -11,7 +12,7 @@ import { joinUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { isAway } from '../cluster/outage-tolerance.ts';
 import { resultOf } from '../cluster/yarn-diagnostics.ts';
-import { historyFolders, isUserName, sharedFolder } from './history-place.ts';
+import { isUserName, ownHistoryFolders, sharedFolder } from './history-place.ts';
 import type { HistoryStore } from './history-store.ts';
 import type { Found, JobPlace } from './job-place.ts';
 import type { LogPiece } from './log-piece.ts';
@@ -34,13 +35,13 @@ export class ClusterHistory implements HistoryStore {
   readonly user: string;
   readonly root: string;
   readonly #cluster: HadoopCluster;
-  readonly #site: SiteConfig;
+  readonly #site: KeepingSite;
   readonly #ownsCluster: boolean;
   readonly #resourceManager: ResourceManager;
   readonly #logs: ContainerLogs;
   #applications: { readonly at: number; readonly known: Promise<ReadonlyMap<string, Application>> } | null = null;
 
-  private constructor(cluster: HadoopCluster, site: SiteConfig, ownsCluster: boolean) {
+  private constructor(cluster: HadoopCluster, site: KeepingSite, ownsCluster: boolean) {
     this.#ownsCluster = ownsCluster;
     this.storage = cluster.storage;
     this.user = cluster.user;
@@ -56,7 +57,11 @@ export class ClusterHistory implements HistoryStore {
    * @throws TonyError SITE_INVALID, SITE_UNREADABLE, HDFS_UNREACHABLE
    */
   static async open(cluster: HadoopCluster, { ownsCluster = true } = {}): Promise<ClusterHistory> {
-    return new ClusterHistory(cluster, await cluster.site(), ownsCluster);
+    return new ClusterHistory(cluster, await cluster.keepingSite(), ownsCluster);
+  }
+
+  mayRead(place: JobPlace, uri: string): boolean {
+    return place.user === this.user || isNamedFileSystem(this.#cluster.configuration, uri);
   }
 
   get cacheMaxAgeMs(): number | null {
@@ -88,7 +93,7 @@ export class ClusterHistory implements HistoryStore {
     }
     const shared = sharedFolder(this.#site, this.#cluster.home);
     const parents = [
-      ...(shared === null ? [] : [joinUri(shared, user)]),
+      ...(shared !== null && (await this.storage.stat(joinUri(shared, user)))?.owner === user ? [joinUri(shared, user)] : []),
       ...(user === this.user ? [joinUri(this.#cluster.root, 'history')] : []),
     ];
     const lists = await Promise.all(parents.map((parent) => this.storage.list(parent, { most: MOST_HISTORIES })));
@@ -111,7 +116,7 @@ export class ClusterHistory implements HistoryStore {
     if (!isApplicationId(applicationId) || !isUserName(user)) {
       return null;
     }
-    for (const folder of historyFolders(this.#site, this.#cluster, { user, applicationId })) {
+    for (const folder of await ownHistoryFolders(this.storage, this.#site, this.#cluster, { user, applicationId })) {
       const entry = await this.storage.stat(folder);
       if (entry?.type === 'folder' && entry.owner === user) {
         return { applicationId, user, folder };

@@ -1,5 +1,6 @@
 import { TonyError } from '../../platform/errors.ts';
 import { firstNames } from '../../platform/text/first-names.ts';
+import { isLocalId } from '../files/local-layout.ts';
 import { severalAtOnce } from '../terminal/several-at-once.ts';
 import type { HistoryStore } from './history-store.ts';
 import type { JobPlace } from './job-place.ts';
@@ -25,7 +26,10 @@ export async function findPlace(store: HistoryStore, applicationId: string, user
     return second === undefined ? first : ofApplicationUser(store, applicationId, found);
   }
   const owner = user === undefined || user === store.user ? '' : ` of ${user}`;
-  throw new TonyError('HISTORY_UNKNOWN', `There is no history of ${applicationId}${owner}. ${store.limits}`.trim());
+  const list = isLocalId(applicationId) ? 'tony-ts history --local' : 'tony-ts history --all';
+  throw new TonyError('HISTORY_UNKNOWN', `There is no history of ${applicationId}${owner}. ${store.limits}`.trim(), {
+    hint: `Check the ID with \`${list}\`. tony-ts removes old histories, and a job that never started leaves none.`,
+  });
 }
 
 async function ofApplicationUser(store: HistoryStore, applicationId: string, places: readonly JobPlace[]): Promise<JobPlace> {
@@ -38,6 +42,6 @@ async function ofApplicationUser(store: HistoryStore, applicationId: string, pla
   throw new TonyError(
     'HISTORY_UNKNOWN',
     `Several users have a history of ${applicationId}: ${firstNames(users, MOST_NAMED)}. YARN has no record of the user who submitted it.`,
-    { hint: 'Use --user to name the user who submitted the job.' },
+    { hint: `Name the user who submitted the job: tony-ts history show ${applicationId} --user NAME.` },
   );
 }

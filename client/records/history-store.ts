@@ -27,6 +27,11 @@ export interface HistoryStore {
   masters(place: JobPlace, entries: readonly HistoryEntry[]): Promise<string[]>;
   /** Reads the end of a file in a container's log folder. Returns null if the file does not exist. */
   log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null>;
+  /**
+   * Returns true if this process may read a URI that the job's files contain. Other users' jobs may refer only to file systems that the
+   * Hadoop configuration names.
+   */
+  mayRead(place: JobPlace, uri: string): boolean;
   /** How long histories are kept, in ms. */
   readonly keepMs: number;
   /** Age in ms at which unused cache entries are removed, or null if the site file sets none. */

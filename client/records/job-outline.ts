@@ -4,8 +4,9 @@ import { parseJson } from '../../platform/json-value.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { historyFiles, parseEntries } from '../../web/history-files.ts';
 import type { JobPlace } from './job-place.ts';
-import { LARGEST_FINAL, LARGEST_JOB, MOST_NAMES, readPart } from './job-record.ts';
-import { courseOf, type JobCourse, type JobHead, type JobOutline, parseFinalWithoutTasks, shortened } from './stored-status.ts';
+import { LARGEST_JOB, MOST_NAMES, readPart } from './job-record.ts';
+import { LARGEST_STATUS, parseFinalWithoutTasks, shortened } from './status-schema.ts';
+import { courseOf, type JobCourse, type JobHead, type JobOutline } from './stored-status.ts';
 
 /*
  * Reads the data that a list shows about a job. This is the final status or, without a final status, data from job.json and the newest
@@ -41,7 +42,7 @@ export async function outlineFiles(storage: Storage, { folder }: Pick<JobPlace, 
   };
   const attempts = historyFiles([...files.keys()], 'events');
   const events = attempts.slice(-NEWEST_FILES).flatMap(({ name }) => files.get(name) ?? []);
-  const [final, job] = [named('final.json', LARGEST_FINAL), named('job.json', LARGEST_JOB)];
+  const [final, job] = [named('final.json', LARGEST_STATUS), named('job.json', LARGEST_JOB)];
   const looked = [final, job, ...events].map((entry) => entry && [entry.name, entry.size, entry.modifiedAt]);
   return {
     final,

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import type { FrozenJob } from '../../conf/job.ts';
 import { parseFrozenJob } from '../../conf/resolve/frozen-job.ts';
@@ -7,18 +8,184 @@ import { parseJson } from '../../platform/json-value.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { historyFiles, parseEntry, parseSample } from '../../web/history-files.ts';
-import { FirstAndNewest, Thinned } from './bounded-values.ts';
-import { ByteBudget } from './byte-budget.ts';
 import type { JobPlace } from './job-place.ts';
-import { type FinalStatus, type JobRecord, parseFinal } from './stored-status.ts';
-import { linesOf } from './text-lines.ts';
+import { type FinalStatus, LARGEST_STATUS, parseFinal } from './status-schema.ts';
+import type { JobRecord } from './stored-status.ts';
+
+const NEWLINE = 0x0a;
+
+/**
+ * Yields the lines of a stream without their newlines. The last line may lack a newline. Skips empty lines. Also skips lines longer than
+ * `longest` bytes, without keeping them in memory.
+ */
+export async function* linesOf(stream: Readable, longest: number): AsyncGenerator<string> {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  let isTooLong = false;
+  const take = (part: Buffer): void => {
+    isTooLong ||= heldBytes + part.length > longest;
+    if (isTooLong) {
+      held = [];
+      heldBytes = 0;
+    } else if (part.length > 0) {
+      held.push(part);
+      heldBytes += part.length;
+    }
+  };
+  const line = (): string | null => {
+    const text = isTooLong || heldBytes === 0 ? null : Buffer.concat(held, heldBytes).toString('utf8');
+    held = [];
+    heldBytes = 0;
+    isTooLong = false;
+    return text;
+  };
+  for await (const piece of stream as AsyncIterable<Buffer>) {
+    let from = 0;
+    for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, from)) {
+      take(piece.subarray(from, at));
+      from = at + 1;
+      const text = line();
+      if (text !== null) {
+        yield text;
+      }
+    }
+    take(piece.subarray(from));
+  }
+  const last = line();
+  if (last !== null) {
+    yield last;
+  }
+}
+
+/** Limits the total memory, in bytes, that concurrent operations use. Operations that would exceed the limit wait in order of arrival. */
+export class ByteBudget {
+  readonly #most: number;
+  #taken = 0;
+  readonly #waiting: { readonly bytes: number; readonly begin: () => void }[] = [];
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Runs `work` as soon as the budget has room for `bytes`. If `bytes` exceeds the entire budget, `work` runs alone. */
+  async use<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    const share = Math.min(bytes, this.#most);
+    if (this.#waiting.length > 0 || this.#taken + share > this.#most) {
+      await new Promise<void>((begin) => this.#waiting.push({ bytes: share, begin }));
+    } else {
+      this.#taken += share;
+    }
+    try {
+      return await work();
+    } finally {
+      this.#taken -= share;
+      this.#next();
+    }
+  }
+
+  #next(): void {
+    for (let [first] = this.#waiting; first !== undefined && this.#taken + first.bytes <= this.#most; [first] = this.#waiting) {
+      this.#waiting.shift();
+      this.#taken += first.bytes;
+      first.begin();
+    }
+  }
+}
+
+/** Keeps the first and the newest values in a sequence, and limits the total weight of each of these two groups. */
+export class FirstAndNewest<T> {
+  readonly #bounds: { readonly first: number; readonly newest: number };
+  readonly #first: T[] = [];
+  #firstWeight = 0;
+  #isFirstFull = false;
+  #newest: { readonly value: T; readonly weight: number }[] = [];
+  #newestWeight = 0;
+  /**
+   * Index of the oldest value in `#newest` that is still kept. Older values are removed in batches, because each removal copies the array.
+   */
+  #begin = 0;
+
+  constructor(bounds: { readonly first: number; readonly newest: number }) {
+    this.#bounds = bounds;
+  }
+
+  add(value: T, weight: number): void {
+    this.#isFirstFull ||= this.#firstWeight + weight > this.#bounds.first;
+    if (!this.#isFirstFull) {
+      this.#first.push(value);
+      this.#firstWeight += weight;
+      return;
+    }
+    this.#newest.push({ value, weight });
+    this.#newestWeight += weight;
+    while (this.#newestWeight > this.#bounds.newest) {
+      this.#newestWeight -= this.#newest[this.#begin]?.weight ?? 0;
+      this.#begin++;
+    }
+    if (this.#begin * 2 > this.#newest.length) {
+      this.#newest = this.#newest.slice(this.#begin);
+      this.#begin = 0;
+    }
+  }
+
+  get values(): T[] {
+    return [...this.#first, ...this.#newest.slice(this.#begin).map(({ value }) => value)];
+  }
+
+  get weight(): number {
+    return this.#firstWeight + this.#newestWeight;
+  }
+}
+
+/**
+ * Keeps an evenly spaced subset of a sequence. The total weight of the subset is at most `most`, and the subset always contains the newest
+ * value.
+ */
+export class Thinned<T> {
+  readonly #most: number;
+  #kept: { readonly value: T; readonly weight: number }[] = [];
+  #weight = 0;
+  #newest: { readonly value: T; readonly weight: number } | null = null;
+  #count = 0;
+  #every = 1;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  add(value: T, weight: number): void {
+    this.#newest = { value, weight };
+    if (this.#count++ % this.#every !== 0) {
+      return;
+    }
+    this.#kept.push(this.#newest);
+    this.#weight += weight;
+    while (this.#weight > this.#most && this.#kept.length > 1) {
+      this.#kept = this.#kept.filter((_, at) => at % 2 === 0);
+      this.#every *= 2;
+      this.#weight = this.#kept.reduce((sum, each) => sum + each.weight, 0);
+    }
+  }
+
+  get values(): T[] {
+    const values = this.#kept.map(({ value }) => value);
+    return this.#newest === null || this.#isNewestKept() ? values : [...values, this.#newest.value];
+  }
+
+  get weight(): number {
+    return this.#newest === null || this.#isNewestKept() ? this.#weight : this.#weight + this.#newest.weight;
+  }
+
+  #isNewestKept(): boolean {
+    return this.#kept.at(-1) === this.#newest;
+  }
+}
 
 /*
  * Limits (bytes) on memory use, which are necessary because the owner of a history folder can change its files. A file that is larger than
  * any file that an ApplicationMaster writes is treated as missing. Lines are read one at a time, and only the first and the newest lines
  * are kept.
  */
-export const LARGEST_FINAL = 16 << 20;
 export const LARGEST_JOB = 4 << 20;
 /** Maximum number of bytes to read for one attempt, and for all attempts of a job. */
 const LARGEST_LINES = 64 << 20;
@@ -60,7 +227,7 @@ export async function readFinal(
   storage: Storage,
   { folder, applicationId }: Pick<JobPlace, 'folder' | 'applicationId'>,
 ): Promise<{ final: FinalStatus; bytes: number }> {
-  const read = readParsed(storage, joinUri(folder, 'final.json'), LARGEST_FINAL, (text) => {
+  const read = readParsed(storage, joinUri(folder, 'final.json'), LARGEST_STATUS, (text) => {
     return { final: parseFinal(text, applicationId), bytes: text.length };
   });
   return (await read) ?? { final: null, bytes: 0 };

@@ -1,12 +1,15 @@
 import type { FrozenJob } from '../../conf/job.ts';
 import { conditionsOf } from '../../conf/role-conditions.ts';
 import { type HistoryEntry, isTaskOver, type TaskStatus } from '../../conf/status/status.ts';
+import { endStateOf } from '../../conf/status/task-failure.ts';
 
 /** Maximum number of tasks to derive. Users can edit the files in a history. */
 export const MAXIMUM_TASKS = 100_000;
+/** Maximum number of conditions to show for each task that waits for other roles. A page contains them once for each task. */
+const MAXIMUM_CONDITIONS = 10;
 
 /**
- * Derives the states of a job's tasks from its events.
+ * Derives the states of a job's tasks from its events, in time that is linear in the number of events and tasks.
  * @param over whether the job has ended; if so, tasks that have not ended count as stopped
  */
 export function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry[], over: boolean): TaskStatus[] {
@@ -16,32 +19,39 @@ export function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry
       tasks.set(`${name}:${index}`, unknownTask(name, index));
     }
   }
+  const waits = new Map<string | undefined, boolean>();
+  const programs = new Set<string>();
   for (const entry of entries) {
     const { role, index } = entry;
     if (role === undefined || index === undefined) {
-      followWait(tasks, frozen, entry);
+      if (entry.event === 'role-waits' || entry.event === 'role-released') {
+        waits.set(role, entry.event === 'role-waits');
+      }
       continue;
     }
     const key = `${role}:${index}`;
     const before = tasks.get(key) ?? unknownTask(role, index);
     if (tasks.has(key) || tasks.size < MAXIMUM_TASKS) {
-      tasks.set(key, after(before, entry));
+      const program = isOfProgram(entry) ? `${key} ${entry.containerId} ${entry.generation}` : null;
+      const programStarts = before.programStarts + (program === null || programs.has(program) ? 0 : 1);
+      tasks.set(key, { ...after(before, entry), programStarts });
+      if (program !== null) {
+        programs.add(program);
+      }
     }
   }
-  return [...tasks.values()].map((one) => (over && !isTaskOver(one.state) ? { ...one, state: 'stopped' } : one));
-}
-
-/** Applies an event that concerns all tasks of a role: the tasks start or stop waiting for other roles. */
-function followWait(tasks: Map<string, TaskStatus>, frozen: FrozenJob | null, { event, role: name }: HistoryEntry): void {
-  const role = frozen?.job.roles.find((each) => each.name === name);
-  if (frozen === null || role === undefined || (event !== 'role-waits' && event !== 'role-released')) {
-    return;
-  }
-  for (const [key, { waitsFor: _, ...task }] of tasks) {
-    if (task.role === name) {
-      tasks.set(key, event === 'role-waits' ? { ...task, waitsFor: conditionsOf(frozen.job, role) } : task);
-    }
-  }
+  const conditions = new Map(
+    (frozen?.job.roles ?? []).flatMap((role) =>
+      frozen !== null && waits.get(role.name) === true
+        ? [[role.name, conditionsOf(frozen.job, role).slice(0, MAXIMUM_CONDITIONS)] as const]
+        : [],
+    ),
+  );
+  return [...tasks.values()].map((one) => {
+    const waitsFor = conditions.get(one.role);
+    const task = waitsFor === undefined ? one : { ...one, waitsFor };
+    return over && !isTaskOver(task.state) ? { ...task, state: 'stopped' } : task;
+  });
 }
 
 function unknownTask(role: string, index: number): TaskStatus {
@@ -52,6 +62,7 @@ function unknownTask(role: string, index: number): TaskStatus {
     rank: null,
     generation: 0,
     attempts: 0,
+    programStarts: 0,
     failures: 0,
     containerId: null,
     node: null,
@@ -63,6 +74,11 @@ function unknownTask(role: string, index: number): TaskStatus {
     exit: null,
     failure: null,
   };
+}
+
+/** Each attempt of the ApplicationMaster may record the start of a program. A program that could not be executed only ends. */
+function isOfProgram({ event }: HistoryEntry): boolean {
+  return event === 'program-started' || event === 'program-ended';
 }
 
 function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
@@ -91,15 +107,27 @@ function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
     case 'program-ended':
       // If tony-ts stopped a task because other roles had ended, the task remains stopped, regardless of its exit code.
       return before.state === 'stopped' ? now : { ...now, state: exit?.code === 0 ? 'succeeded' : 'failed', exit };
-    case 'task-failed':
-      return { ...now, state: 'failed', failures: before.failures + (failure?.cost === 'charged' ? 1 : 0), failure };
-    case 'failure-corrected': {
-      // The cause became known only after the ApplicationMaster had recorded the failure. For example, the cluster may have ended the
-      // container.
-      const wasCharged = before.failure?.cost === 'charged' && failure?.cost !== 'charged';
-      return { ...now, failures: before.failures - (wasCharged ? 1 : 0), failure };
+    case 'task-failed': {
+      const state = failure === null ? 'failed' : endStateOf(failure.cause);
+      return { ...now, state, failures: before.failures + (failure?.cost === 'charged' ? 1 : 0), failure };
     }
+    case 'failure-corrected':
+      return corrected(now, entry);
     default:
       return now;
   }
+}
+
+/**
+ * Applies a cause that became known only after the ApplicationMaster had recorded the failure. For example, the cluster may have ended the
+ * container.
+ */
+function corrected(before: TaskStatus, { containerId, failure }: HistoryEntry): TaskStatus {
+  const failures = Math.max(0, before.failures - (failure?.cost === 'charged' ? 0 : 1));
+  // The task may have failed again since, in its next container.
+  if (failure === undefined || (containerId !== undefined && containerId !== before.containerId)) {
+    return { ...before, failures };
+  }
+  const hasFailed = before.state === 'failed' || before.state === 'lost';
+  return { ...before, failures, failure, state: hasFailed ? endStateOf(failure.cause) : before.state };
 }

@@ -7,7 +7,8 @@ import type { TaskFailure } from '../../conf/status/task-failure.ts';
 import { parseEntries } from '../../web/history-files.ts';
 import { freezeJob } from '../job/freeze-job.ts';
 import { fullTime } from '../terminal/clock.ts';
-import { endedStatus, type JobRecord, parseFinal, storedStatus } from './stored-status.ts';
+import { parseFinal } from './status-schema.ts';
+import { endedStatus, type JobRecord, storedStatus } from './stored-status.ts';
 
 const ID = 'application_1_0001';
 const frozen = freezeJob(
@@ -134,6 +135,12 @@ test('a corrected failure replaces the first report, and no longer counts if the
   const lost = taskFailure({ cost: 'free', lines: [] });
   const failures = (entry: HistoryEntry) => storedStatus(record({ entries: [...entries, entry] }), 'forgotten').tasks[1];
   expect(failures(corrected(lost))).toMatchObject({ failures: 0, failure: lost });
+  const preempted = taskFailure({
+    cause: { kind: 'container', end: 'preempted', exitStatus: -102, memoryMb: 1, reason: '' },
+    cost: 'free',
+  });
+  expect(failures(corrected(preempted))).toMatchObject({ state: 'lost', failures: 0, failure: preempted });
+  expect(failures({ ...corrected(preempted), containerId: 'an earlier one' })).toMatchObject({ state: 'failed', failures: 0 });
   expect(failures(corrected(taskFailure()))).toMatchObject({ failures: 1, failure: taskFailure() });
 });
 
@@ -198,4 +205,19 @@ test('storedStatus returns a valid status for any content of the files', () => {
       JSON.stringify(status);
     }),
   );
+});
+
+test('a program that several attempts of the ApplicationMaster record has started once, and one that could not be executed as well', () => {
+  const first = { role: 'worker', index: 0, containerId: 'c1', generation: 1 };
+  const other = { role: 'worker', index: 1, containerId: 'c2', generation: 1 };
+  const programs: HistoryEntry[] = [
+    { at: 1, event: 'program-started', ...first },
+    { at: 2, event: 'program-started', ...first },
+    { at: 3, event: 'program-ended', ...first, exit: { code: 3, signal: null } },
+    { at: 4, event: 'program-ended', ...other, exit: { code: 125, signal: null } },
+    { at: 5, event: 'program-started', ...first, generation: 2 },
+    { at: 6, event: 'program-started', ...other, containerId: 'c3' },
+  ];
+  const { tasks } = storedStatus(record({ entries: programs }), 'silent');
+  expect(tasks.map(({ programStarts }) => programStarts)).toEqual([2, 2]);
 });

@@ -1,23 +1,9 @@
-import * as z from 'zod';
-import type { FrozenJob, RoleCondition } from '../../conf/job.ts';
-import {
-  END_STATES,
-  type HistoryEntry,
-  isEndState,
-  isTaskOver,
-  type JobResult,
-  type JobStatus,
-  type OrphanedContainer,
-  TASK_STATES,
-  type TaskStatus,
-  type Usage,
-} from '../../conf/status/status.ts';
-import { type FirstFailure, firstFailureSchema, programEndSchema, taskFailureSchema } from '../../conf/status/task-failure.ts';
-import { ROLE_NAME } from '../../conf/values/role-name.ts';
-import { HOST_AND_PORT } from '../../hadoop/logs/container-logs.ts';
-import { parseJson } from '../../platform/json-value.ts';
+import type { FrozenJob } from '../../conf/job.ts';
+import { type HistoryEntry, isEndState, isTaskOver, type JobResult, type JobStatus, type TaskStatus } from '../../conf/status/status.ts';
+import type { FirstFailure } from '../../conf/status/task-failure.ts';
 import { fullTime } from '../terminal/clock.ts';
-import { MAXIMUM_TASKS, tasksOf } from './recorded-tasks.ts';
+import { tasksOf } from './recorded-tasks.ts';
+import { type FinalStatus, LONGEST_NAME, LONGEST_TEXT, shortened } from './status-schema.ts';
 
 /*
  * Derives the final status of a job from its history. Normally, final.json contains the status. final.json is missing if YARN killed the
@@ -36,9 +22,6 @@ export interface JobRecord {
   readonly bytes: number;
 }
 
-/** Content of final.json, `damaged` if the file cannot be parsed, or null if the file does not exist. */
-export type FinalStatus = JobStatus | 'damaged' | null;
-
 export interface ClusterReport {
   readonly name: string;
   readonly queue: string;
@@ -47,151 +30,6 @@ export interface ClusterReport {
   readonly finishedAt: number | null;
   /** Result of the job, or null while the job is running. */
   readonly result: JobResult | null;
-}
-
-/**
- * Maximum length of strings, in characters. An ApplicationMaster writes shorter strings, but the folder's owner may have edited the files.
- */
-const LONGEST_TEXT = 16_384;
-const LONGEST_NAME = 1_024;
-const MAXIMUM_PARTS = 1_000;
-const text = z
-  .string()
-  .catch('')
-  .transform((value) => shortened(value, LONGEST_TEXT));
-const name = z
-  .string()
-  .catch('')
-  .transform((value) => shortened(value, LONGEST_NAME));
-const number = z.number().catch(0);
-const numbers = z
-  .record(z.string(), z.number())
-  .catch({})
-  .transform((values) => Object.fromEntries(Object.entries(values).slice(0, MAXIMUM_PARTS)));
-const nullableText = z
-  .string()
-  .nullable()
-  .catch(null)
-  .transform((value) => value && shortened(value, LONGEST_TEXT));
-const texts = z
-  .array(z.string())
-  .catch([])
-  .transform((values) => values.slice(0, MAXIMUM_PARTS).map((value) => shortened(value, LONGEST_TEXT)));
-
-const usage: z.ZodType<Usage | null> = z
-  .object({
-    rssBytes: number,
-    cpuCores: number,
-    gpus: z
-      .array(z.object({ index: number, utilization: number, memoryUsedBytes: number, memoryTotalBytes: number }))
-      .catch([])
-      .transform((gpus) => gpus.slice(0, MAXIMUM_PARTS)),
-    stopped: z.boolean().catch(false),
-  })
-  .nullable()
-  .catch(null);
-
-const condition: z.ZodType<RoleCondition> = z.object({ role: z.string().regex(ROLE_NAME), state: z.enum(['running', 'succeeded']) });
-
-const task: z.ZodType<TaskStatus> = z.object({
-  // Shell completion inserts role names into commands, so keep only valid role names.
-  role: z.string().regex(ROLE_NAME),
-  index: z.int().nonnegative(),
-  state: z.enum(TASK_STATES).catch('stopped'),
-  rank: z.int().nonnegative().nullable().catch(null),
-  generation: number,
-  attempts: number,
-  failures: number,
-  containerId: nullableText,
-  node: nullableText,
-  // The job's pages contain links to this address, so keep only a valid address.
-  nodeHttp: z.string().regex(HOST_AND_PORT).nullable().catch(null),
-  step: number,
-  metrics: numbers,
-  usage,
-  silentMs: z.number().nullable().catch(null),
-  exit: programEndSchema.nullable().catch(null),
-  failure: taskFailureSchema.nullable().catch(null),
-  waitsFor: z.array(condition).max(MAXIMUM_PARTS).optional().catch(undefined),
-});
-
-const orphan: z.ZodType<OrphanedContainer> = z.object({
-  role: z.string().regex(ROLE_NAME),
-  index: z.int().nonnegative().nullable().catch(null),
-  containerId: name,
-  node: name,
-  attached: z.boolean().catch(false),
-  mayRunForMs: number,
-});
-
-const outline = {
-  applicationId: z.string(),
-  name,
-  user: name,
-  queue: name,
-  state: z.enum(END_STATES),
-  message: text,
-  waitingMs: z.null().catch(null),
-  predecessorsEndInMs: z.null().catch(null),
-  failedTask: z
-    .object({ role: z.string().regex(ROLE_NAME), index: z.int().nonnegative() })
-    .nullable()
-    .catch(null),
-  masterAttempt: number,
-  generations: number,
-  startedAt: number,
-  finishedAt: z.number().nullable().catch(null),
-  step: number,
-  metrics: numbers,
-  checkpointStep: number,
-  checkpointDir: text,
-  summaryDir: text,
-  notices: texts,
-  failure: firstFailureSchema.nullable().catch(null),
-  tensorboard: z
-    .object({ state: z.enum(['off', 'waiting', 'starting', 'ready', 'unavailable']), message: text })
-    .catch({ state: 'off', message: '' }),
-  elastic: z.object({ role: text, running: number, least: number, most: number }).nullable().catch(null),
-  master: z.null().catch(null),
-};
-
-const statusWithoutTasks: z.ZodType<Omit<JobStatus, 'tasks' | 'orphanedContainers'>> = z.object(outline);
-const status: z.ZodType<JobStatus> = z.object({
-  ...outline,
-  tasks: z
-    .array(z.unknown())
-    .catch([])
-    .transform((each) => each.slice(0, MAXIMUM_TASKS).flatMap((one) => task.safeParse(one).data ?? [])),
-  orphanedContainers: z
-    .array(z.unknown())
-    .catch([])
-    .transform((each) => each.slice(0, MAXIMUM_PARTS).flatMap((one) => orphan.safeParse(one).data ?? [])),
-});
-
-/** Parses final.json. Returns `damaged` if the file contains the status of another job. */
-export function parseFinal(json: string, applicationId: string): FinalStatus {
-  return parsedFinal(json, applicationId, (value) => status.safeParse(value).data);
-}
-
-/** Like `parseFinal`, but omits the tasks, because validating tasks takes most of the time. */
-export function parseFinalWithoutTasks(json: string, applicationId: string): FinalStatus {
-  return parsedFinal(json, applicationId, (value) => {
-    const found = statusWithoutTasks.safeParse(value).data;
-    return found && { ...found, tasks: [], orphanedContainers: [] };
-  });
-}
-
-function parsedFinal(json: string, applicationId: string, check: (value: unknown) => JobStatus | undefined): FinalStatus {
-  if (json === '') {
-    return null;
-  }
-  const parsed = check(parseJson(json));
-  return parsed?.applicationId === applicationId ? parsed : 'damaged';
-}
-
-/** Shortens a string to `most` characters. Copies the result, because a slice would keep the entire original string in memory. */
-export function shortened(value: string, most: number): string {
-  return value.length <= most ? value : `${Buffer.from(value.slice(0, most - 1)).toString()}…`;
 }
 
 /**
@@ -267,6 +105,7 @@ export interface JobOutline {
 export function outlineStatus({ applicationId, user, head, course, isDamaged }: JobOutline, answer: ClusterAnswer): JobStatus {
   const report = typeof answer === 'string' ? null : answer;
   const result = report === null ? resultOf(course, isDamaged, answer === 'silent') : report.result;
+  const startedAt = head?.submittedAt ?? report?.startedAt ?? course.firstAt;
   return {
     applicationId,
     name: head?.name ?? report?.name ?? '',
@@ -280,7 +119,8 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
     failedTask: null,
     masterAttempt: course.masterAttempt,
     generations: course.generations,
-    startedAt: head?.submittedAt ?? report?.startedAt ?? course.firstAt,
+    submittedAt: startedAt,
+    startedAt,
     finishedAt: result === null ? null : (report?.finishedAt ?? course.last?.at ?? null),
     step: 0,
     metrics: {},

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { linesOf } from './text-lines.ts';
+import { linesOf } from './job-record.ts';
 
 async function all(pieces: readonly Buffer[], longest: number): Promise<string[]> {
   const lines: string[] = [];

@@ -1,167 +1,116 @@
-"""Downloads the wheels that the nodes need. Usage: download-packages.py REQUEST, where REQUEST is JSON (see
-download-packages.ts).
+"""Runs `pip download` for the nodes. Usage: download-packages.py REQUEST, where REQUEST is JSON (see download-packages.ts).
 
-1. Makes pip evaluate environment markers (`; python_version < "3.10"`) for the nodes. pip's options --python-version
-   and --platform only select wheels. By default, pip evaluates the markers for the interpreter that runs it.
-2. Converts a pyproject.toml or uv.lock to requirements.
-3. Runs `pip download` with the user's own settings for registries, proxies and certificates.
+1. Makes environment markers (`; python_version < "3.10"`) apply to the nodes. pip's options --python-version and
+   --platform only select wheels; pip evaluates the markers for the interpreter that runs it. PEP 508 defines each marker
+   as a value of the standard library, so this program replaces these values in its own process.
+2. Passes the dependencies of a pyproject.toml to pip as the metadata of a wheel.
+3. Runs pip's command line with the user's own settings for registries, proxies and certificates.
+
+The requirements may come from somebody else, so pip must not run any code of the packages. With --only-binary, pip takes
+only wheels from an index, but it still builds packages at URLs and in folders, which the metadata of a wheel may require.
+pip builds packages and copies repositories only in other processes, so this program prevents pip from starting any.
 """
 
+import importlib
 import json
 import logging
 import os
 import platform
+import re
+import runpy
 import sys
+import types
+import zipfile
+
+# A name, and what may follow it: extras, versions, a URL or a marker. pip checks the rest.
+REQUIREMENT = r"[A-Za-z0-9][\w.-]*\s*([\[(<>=!~;@].*)?\Z"
 
 
 def main(request):
-    kind, file, folder = request["kind"], request["file"], request["folder"]
-    environment = environment_of_nodes(request["version"], request["machine"])
-    use_environment(environment)
-    if kind == "pyproject":
-        file = write_requirements(folder, requirements_of_project(file, environment))
-    elif kind == "lock":
-        file = write_requirements(folder, requirements_of_lock(file))
-    return download(request, file, is_complete=kind in ("lock", "pinned"))
+    arguments = [*request["arguments"], "--python-version", imitate_nodes(request["version"], request["machine"])]
+    if request["project"] is not None:
+        arguments.append(project_wheel(request["project"]))
+    sys.addaudithook(refuse_programs)
+    show_unreadable_pages()
+    sys.argv = ["pip", "download", *arguments]
+    runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
-def environment_of_nodes(version, machine):
-    """Returns the nodes' environment marker values. If the nodes have the same Python version and processor as this
-    machine, uses this machine's values."""
-    own_version = "%d.%d" % sys.version_info[:2]
-    is_same = (version, machine, "linux", "cpython") == (own_version, platform.machine(), sys.platform, sys.implementation.name)
-    full_version = platform.python_version() if is_same else version + ".0"
-    return {
-        "implementation_name": "cpython",
-        "implementation_version": full_version,
-        "os_name": "posix",
-        "platform_machine": machine,
-        "platform_python_implementation": "CPython",
-        "platform_release": platform.release() if is_same else "",
-        "platform_system": "Linux",
-        "platform_version": platform.version() if is_same else "",
-        "python_full_version": full_version,
-        "python_version": version,
-        "sys_platform": "linux",
-    }
+def imitate_nodes(version, machine):
+    """Sets the values that define markers, and returns the full Python version. Keeps the values of this machine if its
+    Python version and processor are those of the nodes."""
+    if (version, machine) == ("%d.%d" % sys.version_info[:2], platform.machine()):
+        return "%d.%d.%d" % sys.version_info[:3]
+    major, minor = version.split(".")
+    platform.machine = lambda: machine
+    platform.python_version = lambda: version + ".0"
+    platform.python_version_tuple = lambda: (major, minor, "0")
+    platform.release = platform.version = lambda: ""
+    sys.implementation.version = types.SimpleNamespace(major=int(major), minor=int(minor), micro=0, releaselevel="final", serial=0)
+    return version + ".0"
 
 
-def use_environment(environment):
-    from pip._vendor.packaging import markers
-
-    markers.default_environment = lambda: environment
-    if not markers.Marker("python_full_version == '%s'" % environment["python_full_version"]).evaluate():
-        refuse("this version of pip cannot resolve packages for another Python than its own")
-
-
-def requirements_of_project(file, environment):
-    from pip._vendor.packaging.specifiers import SpecifierSet
-
+def project_wheel(file):
+    """Writes a wheel that requires what the project requires, and returns its path. tony-ts deletes the wheel's copy in the
+    folder of the packages."""
     name = os.path.basename(file)
     project = read_toml(file).get("project", {})
-    wanted = project.get("requires-python", "")
-    if not SpecifierSet(wanted).contains(environment["python_full_version"], prereleases=True):
-        refuse("%s requires Python %s, but the nodes' version is %s" % (name, wanted, environment["python_version"]))
     if "dependencies" not in project:
         refuse("%s has no list project.dependencies" % name)
-    return project["dependencies"]
+    for each in project["dependencies"]:
+        if not isinstance(each, str) or not re.match(REQUIREMENT, each) or len(each.splitlines()) != 1:
+            refuse("%s is not a requirement" % json.dumps(each))
+    fields = [("Requires-Dist", each) for each in project["dependencies"]]
+    fields += [("Requires-Python", one_line) for one_line in project.get("requires-python", "").splitlines()]
+    fields = [("Metadata-Version", "2.1"), ("Name", "tony-ts-job"), ("Version", "0"), *fields]
+    wheel = os.path.abspath("tony_ts_job-0-py3-none-any.whl")
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tony_ts_job-0.dist-info/METADATA", "".join("%s: %s\n" % field for field in fields))
+        archive.writestr("tony_ts_job-0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    return wheel
 
 
-def requirements_of_lock(file):
-    """Returns a requirement for each package in a uv.lock that the project needs on the nodes."""
-    packages = read_toml(file).get("package", [])
-    projects = [package for package in packages if "." in (package["source"].get("virtual"), package["source"].get("editable"))]
-    if not projects:
-        refuse("uv.lock contains no project: run `uv lock` in the folder of its pyproject.toml")
-    needed = {}
-    visited = set()
-    pending = [dependency for project in projects for dependency in project.get("dependencies", [])]
-    while pending:
-        dependency = pending.pop()
-        if not applies(dependency):
-            continue
-        package = locked_package(packages, dependency)
-        name = package["name"]
-        needed[name] = package
-        # Each extra adds dependencies. None selects the package's own dependencies.
-        for extra in [None, *dependency.get("extra", [])]:
-            if (name, extra) not in visited:
-                visited.add((name, extra))
-                optional = package.get("optional-dependencies", {})
-                pending += package.get("dependencies", []) if extra is None else optional.get(extra, [])
-    return [requirement_of(package) for package in needed.values()]
+def read_toml(file):
+    name = os.path.basename(file)
+    parser = toml_parser()
+    if parser is None:
+        problem = "Python %d.%d of this machine cannot read %s without the package tomli" % (*sys.version_info[:2], name)
+        refuse(problem + ": run `python3 -m pip install tomli`, or list the requirements in a requirements.txt")
+    with open(file, "rb") as stream:
+        try:
+            return parser.load(stream)
+        except parser.TOMLDecodeError as error:
+            refuse("%s is not valid TOML: %s" % (name, error))
 
 
-def applies(dependency):
-    """Returns True if the nodes satisfy a dependency's marker."""
-    from pip._vendor.packaging.markers import Marker
-
-    return "marker" not in dependency or Marker(dependency["marker"]).evaluate({"extra": ""})
-
-
-def locked_package(packages, dependency):
-    """Returns the locked package for a dependency. If the lock contains several versions of the package, the dependency
-    names one of them."""
-    found = [
-        package
-        for package in packages
-        if package["name"] == dependency["name"] and dependency.get("version", package.get("version")) == package.get("version")
-    ]
-    if len(found) != 1:
-        refuse("uv.lock lists %d packages for the dependency %s" % (len(found), dependency["name"]))
-    return found[0]
+def toml_parser():
+    """Returns the parser of the standard library (Python 3.11). An older Python may have tomli, of its own or as a part of pip."""
+    for module in ("tomllib", "tomli", "pip._vendor.tomli"):
+        try:
+            return importlib.import_module(module)
+        except ImportError:
+            pass
+    return None
 
 
-def requirement_of(package):
-    if "registry" not in package["source"]:
-        refuse("uv.lock takes %s from %s instead of a registry" % (package["name"], " ".join(package["source"])))
-    hashes = [wheel["hash"] for wheel in package.get("wheels", []) if "hash" in wheel]
-    if not hashes:
-        refuse("uv.lock lists no wheel for %s" % package["name"])
-    return "%s==%s %s" % (package["name"], package["version"], " ".join("--hash=" + each for each in hashes))
-
-
-def write_requirements(folder, requirements):
-    file = os.path.join(folder, "requirements.txt")
-    with open(file, "w", encoding="utf-8") as output:
-        output.writelines(line + "\n" for line in requirements)
-    return file
-
-
-def download(request, file, is_complete):
-    """Runs pip, and returns its exit code. If the file is complete (lists every package with its checksum), pip must not
-    add packages."""
-    from pip._internal.cli.main import main as pip
-
-    show_unreadable_pages()
-    arguments = ["download", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--only-binary=:all:"]
-    arguments += ["--python-version", request["version"], "--implementation", "cp"]
-    if is_complete:
-        arguments += ["--no-deps", "--require-hashes"]
-    for tag in request["platforms"]:
-        arguments += ["--platform", tag]
-    return pip([*arguments, "--dest", request["folder"], "--requirement", file])
+def refuse_programs(event, arguments):
+    """Audit hook. Allows only the program from which pip may get passwords."""
+    if event not in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"):
+        return
+    program = os.path.basename(os.fsdecode(arguments[0] or (arguments[1][0] if len(arguments) > 1 else "")))
+    if program != "keyring":
+        if program in ("git", "hg", "svn", "bzr") or program.startswith("python"):
+            print("tony-ts: A package must be built from its source, but the nodes can use only wheels", file=sys.stderr, flush=True)
+        raise PermissionError("tony-ts does not let pip run %s" % program)
 
 
 def show_unreadable_pages():
     """Logs the index pages that pip cannot read. By default, pip reports these pages only with --verbose."""
     handler = logging.StreamHandler()
     handler.addFilter(lambda record: record.getMessage().startswith("Could not fetch URL"))
-    logger = logging.getLogger("pip._internal.index.collector")
+    logger = logging.getLogger("pip")
     logger.setLevel(logging.DEBUG)
     logger.addHandler(handler)
-
-
-def read_toml(file):
-    try:
-        import tomllib
-    except ImportError:
-        from pip._vendor import tomli as tomllib
-    with open(file, "rb") as stream:
-        try:
-            return tomllib.load(stream)
-        except tomllib.TOMLDecodeError as error:
-            refuse("%s is not valid TOML: %s" % (os.path.basename(file), error))
 
 
 def refuse(message):
@@ -169,4 +118,4 @@ def refuse(message):
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[1])))
+    main(json.loads(sys.argv[1]))

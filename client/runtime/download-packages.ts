@@ -1,4 +1,3 @@
-import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TonyError } from '../../platform/errors.ts';
 import { platformTags, type Target } from './target-platform.ts';
@@ -11,14 +10,18 @@ const LAST_LINES = 12;
 const PIP_HINT = 'Install pip for this python3 (`python3 -m ensurepip`, or the package python3-pip of your system), and try again.';
 const UNREACHABLE =
   /NewConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError|SSLError|HTTPError|Max retries exceeded/;
+/** Path of a wheel that does not exist. Only a pip that does not evaluate markers for the nodes would look for it. */
+const ABSENT_WHEEL = '/tony_ts_markers-0-py3-none-any.whl';
+/** Name of the wheel that stands for a pyproject.toml. pip copies it to the folder of the packages. */
+export const PROJECT_WHEEL = 'tony_ts_job-0-py3-none-any.whl';
 
 export interface Requirements {
   readonly file: string;
   /**
    * Format of the file: `requirements` for a pip requirements file, `pinned` for a pip requirements file that lists every package with its
-   * checksum, `pyproject` for pyproject.toml, or `lock` for uv.lock.
+   * checksum, or `pyproject` for pyproject.toml.
    */
-  readonly kind: 'requirements' | 'pinned' | 'pyproject' | 'lock';
+  readonly kind: 'requirements' | 'pinned' | 'pyproject';
 }
 
 export interface DownloadOptions extends Requirements {
@@ -32,18 +35,32 @@ export interface DownloadOptions extends Requirements {
  * @param what description of the packages for messages
  * @throws TonyError PYTHON_UNRESOLVED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH
  */
-export async function downloadPackages(what: string, { file, kind, folder, target }: DownloadOptions, signal: AbortSignal): Promise<void> {
+export async function downloadPackages(what: string, options: DownloadOptions, signal: AbortSignal): Promise<void> {
+  const { file, kind, folder, target } = options;
   const { version, machine } = target;
-  const request = JSON.stringify({ file, kind, folder, version, machine, platforms: platformTags(target) });
+  const request = { version, machine, project: kind === 'pyproject' ? file : null, arguments: pipArguments(options) };
   await runDownload(what, {
     command: 'python3',
-    args: [SCRIPT, request],
-    // pip resolves paths in the requirements file relative to its working directory.
-    cwd: path.dirname(file),
+    args: [SCRIPT, JSON.stringify(request)],
+    // Not the folder of the user's file, because pip regards a requirement as a path if its working directory contains such a file.
+    cwd: folder,
     env: { PIP_REQUIRE_VIRTUALENV: '0' },
     signal,
     timeoutMs: DOWNLOAD_MS,
   });
+}
+
+function pipArguments({ file, kind, folder, target }: DownloadOptions): string[] {
+  const { version, machine } = target;
+  const isOther = `python_version != "${version}" or platform_machine != "${machine}" or sys_platform != "linux" or implementation_name != "cpython"`;
+  return [
+    ...['--no-input', '--disable-pip-version-check', '--progress-bar=off', '--dest', folder],
+    ...['--only-binary=:all:', '--implementation', 'cp', ...platformTags(target).flatMap((tag) => ['--platform', tag])],
+    // Every package is listed with its checksum, so pip must not add packages.
+    ...(kind === 'pinned' ? ['--no-deps', '--require-hashes'] : []),
+    ...(kind === 'pyproject' ? [] : ['--requirement', file]),
+    `tony-ts-markers @ file://${ABSENT_WHEEL} ; ${isOther}`,
+  ];
 }
 
 export function runDownload(what: string, call: ToolCall): Promise<void> {
@@ -53,11 +70,23 @@ export function runDownload(what: string, call: ToolCall): Promise<void> {
 /** Converts an npm or pip failure to an error. The error code depends on the program's output. */
 export function explain(what: string, failure: ToolFailure): TonyError {
   const { log } = failure;
-  const lines = `\n${failure.lastLines(LAST_LINES)}`;
+  const lines = `\n${failure.lastLines(LAST_LINES, /^Ignoring tony-ts-markers:/)}`;
   const options = { cause: failure };
   const [, refusal] = /^tony-ts: (.+)$/m.exec(log) ?? [];
   if (refusal !== undefined) {
-    return new TonyError('PYTHON_UNRESOLVED', `${what}: ${refusal}.`, options);
+    const processed = [...log.matchAll(/^ *(?:Collecting|Processing) (.+)$/gm)].at(-1)?.[1];
+    return new TonyError('PYTHON_UNRESOLVED', `${what}: ${refusal.replace(/^A package/, processed ?? '$&')}.`, options);
+  }
+  const [, name, has, wanted] = /Package '(.+)' requires a different Python: (\S+) not in '(.+)'/.exec(log) ?? [];
+  if (name !== undefined) {
+    const subject = PROJECT_WHEEL.startsWith(name.replaceAll('-', '_')) ? 'the project' : name;
+    return new TonyError('PYTHON_UNRESOLVED', `${what}: ${subject} requires Python ${wanted}, but the nodes' version is ${has}.`, options);
+  }
+  if (log.includes(ABSENT_WHEEL)) {
+    return new TonyError('PYTHON_UNRESOLVED', `${what}: this version of pip cannot resolve packages for another machine than its own.`, {
+      hint: 'Install another version of pip, or run tony-ts on a machine with the Python version and the processor of the nodes.',
+      ...options,
+    });
   }
   if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(log)) {
     return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the checksum of the download does not match the published checksum`, options);

@@ -57,6 +57,7 @@ describe('explain', () => {
     ['ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.', 'RUNTIME_HASH_MISMATCH'],
     ['/usr/bin/python3: No module named pip', 'RUNTIME_TOOL_MISSING'],
     ['ERROR: Could not find a version that satisfies the requirement', 'RUNTIME_DOWNLOAD_FAILED'],
+    ["FileNotFoundError: [Errno 2] No such file or directory: '/tony_ts_markers-0-py3-none-any.whl'", 'PYTHON_UNRESOLVED'],
   ])('maps %s to %s', (log, code) => expect(explain('x', new ToolFailure('pip exited with code 1', log)).code).toBe(code));
 });
 

@@ -1,3 +1,4 @@
+import { frameworkOf } from '../../conf/frameworks.ts';
 import type { Job } from '../../conf/job.ts';
 import { ensureRuntime, findRuntime, type Runtime } from './ensure-runtime.ts';
 import type { ProgressWriter } from './progress.ts';
@@ -23,7 +24,7 @@ export async function usesGpuRuntime(
   isBuilt: () => Promise<boolean>,
   progress: ProgressWriter,
 ): Promise<boolean> {
-  if (runtime !== 'default' || framework !== 'tfjs' || !roles.some(({ resources }) => resources.gpus > 0)) {
+  if (runtime !== 'default' || frameworkOf(framework).trainingLibrary !== 'always' || !roles.some(({ resources }) => resources.gpus > 0)) {
     return runtime === 'gpu';
   }
   // `isBuilt` fails on architectures for which no runtime with CUDA libraries exists.

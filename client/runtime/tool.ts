@@ -26,11 +26,11 @@ export class ToolFailure extends Error {
     this.log = withoutLogins(log);
   }
 
-  /** Returns the last lines of the output, which usually contain the cause of a failure. */
-  lastLines(count: number): string {
+  /** Returns the last lines of the output, which usually contain the cause of a failure. Omits lines that match `omitted`. */
+  lastLines(count: number, omitted: RegExp = /^\s*$/): string {
     return this.log
       .split('\n')
-      .filter((line) => line.trim() !== '')
+      .filter((line) => line.trim() !== '' && !omitted.test(line))
       .slice(-count)
       .map((line) => `  ${line}`)
       .join('\n');

@@ -30,7 +30,7 @@ export async function openShell(job: JobConnection, task: string, options: Shell
   const { terminal, signal, onNotice } = options;
   const client = new SessionClient(job);
   try {
-    const command = terminal === null ? {} : { terminal: { ...sizeOf(terminal), type: terminal.type } };
+    const command = { words: [], terminal: terminal === null ? null : { ...sizeOf(terminal), type: terminal.type } };
     const session = await client.open({ ...parseTask(task), command });
     const close = (): void => session.close();
     signal?.addEventListener('abort', close, { once: true });

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { type ClientDuplexStream, Metadata, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import * as z from 'zod';
 import { formatAddress } from '../../platform/address.ts';
 import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
@@ -7,15 +7,10 @@ import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { parseJson } from '../../platform/json-value.ts';
 import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
-import {
-  MAXIMUM_SESSION_MESSAGE_BYTES,
-  SESSION_TOKEN_METADATA,
-  type SessionAddress,
-  type SessionMessage,
-  type SessionRequest,
-  sessionService,
-} from '../../protos/session-protocol.ts';
+import { clientConstructor, type ServiceClient } from '../../protos/services.ts';
+import { MAXIMUM_SESSION_MESSAGE_BYTES, SESSION_TOKEN_METADATA, type SessionAddress } from '../../protos/session-protocol.ts';
 import { SessionStream } from '../../protos/session-stream.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import { readIfStored } from '../../storage/read-if-stored.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
@@ -27,11 +22,10 @@ const OPEN_MS = 30_000;
 const MAX_WAIT_MS = 30_000;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
 
-const Client = makeClientConstructor(sessionService(), 'Sessions');
-type Channel = InstanceType<typeof Client>;
+const Client = clientConstructor('Sessions');
 
 interface Connection {
-  readonly channel: Channel;
+  readonly channel: ServiceClient<'Sessions'>;
   readonly token: string;
 }
 
@@ -48,7 +42,7 @@ export class SessionClient {
    * Opens a session. Retries while the ApplicationMaster is unreachable.
    * @throws TonyError SESSION_REFUSED, SESSION_ENDED if the job has ended, REMOTE_ACCESS_OFF
    */
-  async open(request: SessionRequest): Promise<Session> {
+  async open(request: TonyMessages['SessionRequest']): Promise<Session> {
     const until = performance.now() + MAX_WAIT_MS;
     for (let failures = 1; ; failures++) {
       const address = this.#connection === null ? await this.#readAddress() : null;
@@ -70,8 +64,8 @@ export class SessionClient {
   }
 
   /** Checks that the task accepts sessions. */
-  async check(task: Pick<SessionRequest, 'role' | 'index'>): Promise<void> {
-    const session = await this.open({ ...task, command: { words: ['true'] } });
+  async check(task: Pick<TonyMessages['SessionRequest'], 'role' | 'index'>): Promise<void> {
+    const session = await this.open({ ...task, command: { words: ['true'], terminal: null } });
     await session.converse(Readable.from([]), process.stderr, process.stderr);
   }
 
@@ -90,11 +84,10 @@ export class SessionClient {
   }
 
   /** Returns the session, or the reason why the ApplicationMaster cannot be reached. */
-  async #request({ channel, token }: Connection, request: SessionRequest): Promise<Session | string> {
+  async #request({ channel, token }: Connection, request: TonyMessages['SessionRequest']): Promise<Session | string> {
     const metadata = new Metadata();
     metadata.set(SESSION_TOKEN_METADATA, token);
-    const { Open } = channel as unknown as { Open: (metadata: Metadata) => ClientDuplexStream<SessionMessage, SessionMessage> };
-    const stream = new SessionStream(Open.call(channel, metadata));
+    const stream = new SessionStream(channel.Open(metadata));
     void stream.send({ request });
     const first = await withTimeout(stream.first(), OPEN_MS, () => null);
     if (first?.opened) {

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { TonyError } from '../../platform/errors.ts';
-import type { SessionEnd, Window } from '../../protos/session-protocol.ts';
 import { type SessionStream, writeTo } from '../../protos/session-stream.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 
 export class Session {
   readonly #stream: SessionStream;
@@ -21,8 +21,13 @@ export class Session {
    * @param finished called when the output ends, which may be before the session ends
    * @throws TonyError SESSION_ENDED if the session ends early
    */
-  async converse(input: Readable, output: Writable, errors: Writable, finished: () => void = () => {}): Promise<SessionEnd> {
-    let end: SessionEnd | null = null;
+  async converse(
+    input: Readable,
+    output: Writable,
+    errors: Writable,
+    finished: () => void = () => {},
+  ): Promise<TonyMessages['SessionEnd']> {
+    let end: TonyMessages['SessionEnd'] | null = null;
     this.#stream.receive(async ({ data, endOfData, ended }) => {
       if (data) {
         await writeTo(data.channel === 'ERRORS' ? errors : output, data.bytes);
@@ -35,7 +40,7 @@ export class Session {
     void this.#stream.sendAll('INPUT', input);
     const error = await this.#stream.closed;
     // The compiler does not see that the callback assigns `end`.
-    const ended = end as SessionEnd | null;
+    const ended = end as TonyMessages['SessionEnd'] | null;
     if (ended !== null && ended.reason === '') {
       return ended;
     }
@@ -48,7 +53,7 @@ export class Session {
   }
 
   /** Sends the size of the user's terminal to the task. */
-  resize(window: Window): void {
+  resize(window: TonyMessages['Window']): void {
     void this.#stream.send({ window });
   }
 

@@ -14,18 +14,18 @@ import type { StagingEvent } from './staging.ts';
 const UNPACK_MS = 10 * 60_000;
 
 /**
- * Unpacks a zip archive. `extractall` writes only within the target folder, but ignores the permissions in the archive. The script
- * therefore sets them.
+ * Unpacks a zip archive. `extract` writes only within the target folder, but ignores the permissions in the archive. The script therefore
+ * sets them on the path that `extract` returns: the name in the archive can be absolute or contain `..`.
  */
 const UNZIP = `
 import os, sys, zipfile
 archive, folder = sys.argv[1:]
 with zipfile.ZipFile(archive) as zipped:
-    zipped.extractall(folder)
     for entry in zipped.infolist():
+        path = zipped.extract(entry, folder)
         mode = entry.external_attr >> 16
         if mode and not entry.is_dir():
-            os.chmod(os.path.join(folder, entry.filename), mode & 0o777)
+            os.chmod(path, mode & 0o777)
 `;
 
 /**

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { chmod, copyFile, mkdir, mkdtemp, rename, rm, stat, symlink } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rename, rm, stat, symlink } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
@@ -13,6 +13,21 @@ import type { StagingEvent } from './staging.ts';
 /** Returns the default folder for local jobs. */
 export function localRoot(environment: NodeJS.ProcessEnv = process.env): string {
   return path.resolve(environment.TONY_LOCAL_DIR || path.join(homedir(), '.tony-ts', 'local'));
+}
+
+/**
+ * Checks that the folder for local jobs is a folder, if it exists. Otherwise, its listings would be empty.
+ * @throws TonyError STAGING_UNWRITABLE
+ */
+export async function checkLocalRoot(root: string): Promise<void> {
+  await readdir(root).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') {
+      throw new TonyError('STAGING_UNWRITABLE', `Cannot read ${root}, the folder for local jobs: ${fileErrorOf(error)}.`, {
+        hint: 'Set TONY_LOCAL_DIR or HOME to a folder that you can read.',
+        cause: error,
+      });
+    }
+  });
 }
 
 /** Converts a file system error in the folder for local jobs to a TonyError. Returns other errors unchanged. */

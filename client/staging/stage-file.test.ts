@@ -156,3 +156,21 @@ test('rejects files that are missing, have the wrong type, or clash with the sou
     message: expect.stringContaining('also contains vocab.txt'),
   });
 });
+
+test('a zip archive changes no file outside its own folder, whatever names it contains', async () => {
+  const outside = path.join(folder, 'id_rsa');
+  await writeFile(outside, 'secret\n', { mode: 0o600 });
+  const script = `
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], 'w') as zipped:
+    for name, mode in ((sys.argv[2], 0o666), ('../' * 12 + sys.argv[2][1:], 0o644), ('../../../../../id_rsa', 0), ('bin/../run.sh', 0o755)):
+        entry = zipfile.ZipInfo(name)
+        entry.external_attr = mode << 16
+        zipped.writestr(entry, 'x')
+`;
+  execFileSync('python3', ['-c', script, path.join(folder, 'hostile.zip'), outside]);
+  const placed = await placeFile(path.join(folder, 'local'), await only('archives: {a: hostile.zip}'), () => undefined);
+  expect((await stat(outside)).mode & 0o777).toBe(0o600);
+  expect(await readFile(outside, 'utf8')).toBe('secret\n');
+  expect((await stat(path.join(fileURLToPath(placed.uri), 'bin', 'run.sh'))).mode & 0o777).toBe(0o555);
+});

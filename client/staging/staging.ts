@@ -8,7 +8,7 @@ import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
-import { joinUri } from '../../storage/uri.ts';
+import { joinUri, parseUri } from '../../storage/uri.ts';
 import { intoFile } from '../files/into-file.ts';
 import { type HashedFolder, packFolder } from '../job/source-archive.ts';
 
@@ -61,6 +61,22 @@ export async function isStagingThere({ storage, root }: Pick<StagingPlace, 'stor
     }
     return before !== null;
   });
+}
+
+/**
+ * Rejects a staging root on the local disk, which nodes cannot read.
+ * @throws TonyError HADOOP_CONF_INVALID
+ */
+export function refuseLocalStaging(root: string): void {
+  if (parseUri(root).scheme === 'file') {
+    throw new TonyError(
+      'HADOOP_CONF_INVALID',
+      `The staging folder ${root} is on this machine's disk, which the cluster's nodes cannot read.`,
+      {
+        hint: 'Set fs.defaultFS in core-site.xml of HADOOP_CONF_DIR to the file system of the cluster, such as hdfs://namenode:8020, or choose a folder on HDFS with --staging.',
+      },
+    );
+  }
 }
 
 /** Creates the private staging root. If the staging root already exists, verifies that other users cannot write to it. */

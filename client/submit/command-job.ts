@@ -4,6 +4,7 @@ import type { Job } from '../../conf/job.ts';
 import { isTooBroad } from '../../conf/resolve/default-source.ts';
 import { type ParseOptions, parseJob } from '../../conf/resolve/load-job.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { splitVariable } from './split-variable.ts';
 
 /** Job with a single task, described by command-line arguments instead of a job.yaml. Values have the same syntax as in job.yaml. */
 export interface CommandJob {
@@ -47,19 +48,11 @@ function commandJobYaml({ words, name, memory, vcores, gpus, env = [], framework
       source: place,
       framework,
       command,
-      env: Object.fromEntries(env.map(assignment)),
+      env: Object.fromEntries(env.map(splitVariable)),
       roles: { worker: { instances: 1, resources } },
     }),
   );
   return stringify(job);
-}
-
-function assignment(text: string): [string, string] {
-  const equals = text.indexOf('=');
-  if (equals < 1) {
-    throw new TonyError('USAGE', `--env ${text} is not an assignment.`, { hint: 'Use the format --env EPOCHS=3.' });
-  }
-  return [text.slice(0, equals), text.slice(equals + 1)];
 }
 
 /** Derives a job name from the words in the command, for example `node train.ts --rate 0.1`. Omits the folder of the program. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { functionModule } from './function-module.ts';
+import { functionModule } from './run.ts';
 
 /** Imports the module as a worker does, without the code around the function. */
 async function load(source: string): Promise<(...args: unknown[]) => Promise<unknown>> {

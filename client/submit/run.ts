@@ -2,6 +2,9 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Script } from 'node:vm';
+// The library's public type, as users import it: the launcher does not depend on the library's files.
+import type { Cluster } from 'tony-ts/training';
 import { stringify } from 'yaml';
 import type { Job } from '../../conf/job.ts';
 import type { JobInput } from '../../conf/job-schema.ts';
@@ -9,17 +12,57 @@ import { type LoadOptions, loadJob, parseJob } from '../../conf/resolve/load-job
 import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { CALL_DATA, CALL_FILE } from '../../conf/values/run-call.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
-import { TonyError } from '../../platform/errors.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
 import { encodeJsonValue } from '../../platform/json-value.ts';
-import type { Cluster } from '../../training/cluster/cluster.ts';
 import { JobHandle } from '../connections/operations/job-handle.ts';
 import type { LogLine } from '../connections/operations/job-logs.ts';
 import { hashFolder } from '../job/source-archive.ts';
 import { listFolder } from '../job/source-folder.ts';
 import { localRoot, placeFolder } from '../staging/local-folder.ts';
-import { FUNCTION_EXPORT, functionModule } from './function-module.ts';
-import { type JobSource, prepare, submitPrepared } from './prepare.ts';
-import { SUBMIT_OPTIONS, type SubmitOptions } from './submit-options.ts';
+import { type JobSource, openSubmission, send } from './open-submission.ts';
+import { SUBMIT_OPTIONS, type SubmitOptions } from './submission.ts';
+
+const FUNCTION_EXPORT = 'run';
+
+const RULE =
+  'run() sends only the source text of the function, so the function can use only its arguments, globals, and modules that it imports itself';
+
+/**
+ * Returns the source text of a module that exports the function. If the function uses a variable from an enclosing scope, the task fails
+ * with a ReferenceError that explains this restriction.
+ * @param source the result of `function.toString()`
+ * @throws TonyError FUNCTION_INVALID
+ */
+export function functionModule(source: string): string {
+  const expression = `(${source}\n)`;
+  // Wrap a shorthand method, such as `train(cluster) { ... }`, in an object. The text of such a method is valid only within an object.
+  const method = `Object.values({${source}\n})[0]`;
+  const error = syntaxError(expression);
+  if (error !== null && syntaxError(method) !== null) {
+    const [line = ''] = source.split('\n');
+    throw new TonyError('FUNCTION_INVALID', `Cannot send the function as source text (${line.slice(0, 60)}): ${messageOf(error)}.`);
+  }
+  // Define `__name`. TypeScript compilers insert calls to `__name` to preserve the names of nested functions.
+  return `const __name = (target) => target;
+const called = ${error === null ? expression : method};
+export async function ${FUNCTION_EXPORT}(...args) {
+  try {
+    return await called(...args);
+  } catch (error) {
+    throw error instanceof ReferenceError ? new ReferenceError(\`\${error.message}. ${RULE}.\`, { cause: error }) : error;
+  }
+}
+`;
+}
+
+function syntaxError(expression: string): unknown {
+  try {
+    new Script(`'use strict'; ${expression};`);
+    return null;
+  } catch (error) {
+    return error;
+  }
+}
 
 /** Name of the module from which workers import the library. */
 const LIBRARY = 'tony-ts/training';
@@ -139,7 +182,7 @@ export async function start<T>(
   const submitOptions = second ?? {};
   checkOptions('start', submitOptions, SUBMIT_OPTIONS);
   const source: JobSource = typeof first === 'string' ? (site) => loadJob(first, { site, ...overridesTo(submitOptions) }) : (first as Job);
-  return new JobHandle<T>(await submitPrepared(await prepare(source, submitOptions)));
+  return new JobHandle<T>(await send(await openSubmission(source, submitOptions)));
 }
 
 function isCall<T>(
@@ -172,8 +215,8 @@ async function startCall<T>(
     await mkdir(callFolder);
     await writeFile(path.join(callFolder, CALL_FILE), call);
     const parts = { name, source, call: await placed(callFolder, options) };
-    const prepared = await prepare(async (site) => jobOf(options, parts, site), options);
-    return new JobHandle<T>(await submitPrepared(prepared), options.onLog, true);
+    const submission = await openSubmission(async (site) => jobOf(options, parts, site), options);
+    return new JobHandle<T>(await send(submission), options.onLog, true);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -181,13 +224,13 @@ async function startCall<T>(
 
 type RoleInput = JobInput['roles'][string];
 
-interface Prepared {
+interface CallFolder {
   readonly source: string;
   readonly name: string;
   readonly call: string;
 }
 
-async function bySource(folder: string, called: RunFunction<readonly unknown[], unknown>, args: readonly unknown[]): Promise<Prepared> {
+async function bySource(folder: string, called: RunFunction<readonly unknown[], unknown>, args: readonly unknown[]): Promise<CallFolder> {
   const source = path.join(folder, 'source');
   const text = functionModule(called.toString());
   await mkdir(source);
@@ -195,7 +238,7 @@ async function bySource(folder: string, called: RunFunction<readonly unknown[], 
   return { source, name: called.name || 'run', call: callText('function.mjs', FUNCTION_EXPORT, args) };
 }
 
-async function byModule(called: RunModule, options: RunOptions): Promise<Prepared> {
+async function byModule(called: RunModule, options: RunOptions): Promise<CallFolder> {
   const file =
     called.module instanceof URL || called.module.startsWith('file:') ? fileURLToPath(called.module) : path.resolve(called.module);
   if (!(await stat(file).catch(() => null))?.isFile()) {

@@ -1,112 +1,54 @@
-import { APPLICATION_TYPE, CONTAINER_LAYOUT, type FrozenJob, type Job } from '../../conf/job.ts';
-import type { SiteConfig } from '../../conf/resolve/site.ts';
-import { dockerEnvironment } from '../../conf/values/docker.ts';
-import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { daemonUri } from '../../hadoop/configuration/file-systems/hdfs-place.ts';
-import type { Token } from '../../hadoop/rpc/credentials.ts';
-import type { ApplicationSubmission } from '../../hadoop/yarn/application-submission.ts';
-import { launchCommand } from '../../hadoop/yarn/launch-script.ts';
-import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
-import type { JobConnections } from '../../storage/s3/s3-connection.ts';
-import { applicationTags } from '../cluster/application-tags.ts';
-import type { HadoopCluster } from '../cluster/cluster.ts';
-import { MASTER_NODE_FLAGS } from '../job/bundles.ts';
-import { freezeJob } from '../job/freeze-job.ts';
-import { mapRoles } from '../job/job-files.ts';
-import { createJobSecrets } from '../job/job-secrets.ts';
-import { MASTER_ATTEMPTS } from '../job/master-attempts.ts';
-import { historyPlace } from '../records/history-place.ts';
-import type { StagedParts } from './submit-parts.ts';
+import type { Job } from '../../conf/job.ts';
+import type { OptionNames } from '../../platform/check-options.ts';
+import { CLUSTER_OPTIONS, type ClusterOptions } from '../cluster/cluster.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
+import type { JobPlan } from '../plan/job-plan.ts';
+import type { SubmitRequest } from '../plan/submit-request.ts';
+import type { StagingEvent } from '../staging/staging.ts';
 
-interface FrozenJobOptions {
-  readonly applicationId: string;
-  readonly submittedAt: number;
-  readonly cluster: HadoopCluster;
-  readonly site: SiteConfig;
-  /** Kerberos principal of the job's keytab, or null if the job has no keytab. */
-  readonly principal: string | null;
-  /** See `YarnCluster`. */
-  readonly masterReplacementMs: number | undefined;
+export interface PlanOptions extends ClusterOptions {
+  /** Whether to run the job as processes on this machine. The default is false. */
+  readonly local?: boolean;
+  /** Folder for local jobs. The default is ~/.tony-ts/local. */
+  readonly localRoot?: string | undefined;
+  /** Called with progress messages while a runtime is built, and with notes about what the cluster changes in the submission. */
+  readonly onProgress?: (line: string) => void;
+  /** Aborting this signal cancels the submission and removes the job's files. If the job is already submitted, tony-ts kills it. */
+  readonly signal?: AbortSignal | undefined;
 }
 
-/** Returns the content of job.json as an object. */
-export function frozenFor(
-  job: Job,
-  parts: StagedParts,
-  { applicationId, submittedAt, cluster, site, principal, masterReplacementMs }: FrozenJobOptions,
-): FrozenJob {
-  const { user, root, home, configuration } = cluster;
-  const readable = (resource: LocalResource): LocalResource => ({ ...resource, uri: daemonUri(configuration, resource.uri) });
-  return freezeJob(job, {
-    applicationId,
-    user,
-    submittedAt,
-    root,
-    home,
-    history: historyPlace(site, cluster),
-    data: parts.data,
-    principal,
-    resources: [...(parts.source === null ? [] : [parts.source]), ...sharedParts(parts)].map(readable),
-    files: mapRoles(parts.files, readable),
-    tensorboard: parts.tensorboard && readable(parts.tensorboard),
-    pythonEnvironment: parts.pythonEnvironment && readable(parts.pythonEnvironment),
-    cluster: { kind: 'yarn', hadoop: configuration.freeze(), masterReplacementMs },
-  });
+export interface SubmitOptions extends PlanOptions {
+  /** Whether a local job continues when this process exits. The default is false. Jobs on a cluster always continue. */
+  readonly detach?: boolean;
+  /** Called with the plan before the upload. Not called for local jobs. */
+  readonly onPlan?: (plan: JobPlan) => void;
+  /** Called with the progress of uploads, and with each file that the cluster already has. */
+  readonly onStaging?: (event: StagingEvent) => void;
 }
 
-export function jobText(frozen: FrozenJob): string {
-  return JSON.stringify(frozen);
+export const PLAN_OPTIONS: OptionNames<PlanOptions> = {
+  ...CLUSTER_OPTIONS,
+  local: true,
+  localRoot: true,
+  onProgress: true,
+  signal: true,
+};
+export const SUBMIT_OPTIONS: OptionNames<SubmitOptions> = { ...PLAN_OPTIONS, detach: true, onPlan: true, onStaging: true };
+
+export interface SubmissionOptions extends SubmitOptions {
+  /** True for a dry run. A dry run waits longer for responses from the cluster. */
+  readonly dryRun?: boolean;
 }
 
-export interface SubmissionParts {
-  readonly tokens: readonly Token[];
-  /** See `ApplicationSubmission`. */
-  readonly keepTokens: boolean;
-  /** Object stores that the job uses, or null if the job contains no s3:// URI. */
-  readonly s3: JobConnections | null;
-  readonly configuration: HadoopConfiguration;
-}
-
-/**
- * Returns the request that submits the application to the ResourceManager.
- * @param own the staged files that only the ApplicationMaster receives: job.json and, if the job has one, the keytab
- */
-export function submissionFor(
-  frozen: FrozenJob,
-  own: readonly LocalResource[],
-  parts: StagedParts,
-  { tokens, keepTokens, s3, configuration }: SubmissionParts,
-): ApplicationSubmission {
-  const { applicationId, submittedAt, job } = frozen;
-  const node = parts.runtime === null ? 'node' : `${CONTAINER_LAYOUT.runtime}/bin/node`;
-  return {
-    applicationId,
-    name: job.name,
-    type: APPLICATION_TYPE,
-    queue: job.queue,
-    tags: applicationTags(job),
-    memoryMb: job.master.memoryMb,
-    vcores: job.master.vcores,
-    nodeLabel: job.master.nodeLabel,
-    priority: job.priority,
-    maxAttempts: MASTER_ATTEMPTS,
-    failureWindowMs: job.master.failureWindowMs,
-    keepContainers: true,
-    command: launchCommand([node, ...MASTER_NODE_FLAGS, `${CONTAINER_LAYOUT.bundles}/application-master.mjs`], {
-      stdout: 'tony.log',
-      // YARN includes the end of this file in its diagnostics.
-      stderr: 'stderr',
-    }),
-    // With `runtime: system`, `node` may be installed only in a folder on the job's PATH.
-    environment: { ...(job.env.PATH !== undefined && { PATH: job.env.PATH }), ...job.master.env, ...dockerEnvironment(job.master.docker) },
-    resources: [...own, ...sharedParts(parts)].map((resource) => ({ ...resource, uri: daemonUri(configuration, resource.uri) })),
-    tokens,
-    keepTokens,
-    secrets: new Map([...createJobSecrets(submittedAt, jobText(frozen), s3)].map(([name, secret]) => [name, secret.reveal()])),
-    acls: job.acls,
-  };
-}
-
-function sharedParts({ bundles, runtime }: StagedParts): LocalResource[] {
-  return [bundles, ...(runtime === null ? [] : [runtime])];
+/** Checked job. It owns the cluster connection until the caller passes the job to `send` or `dryRunOf`. */
+export interface Submission {
+  readonly job: Job;
+  readonly plan: JobPlan;
+  readonly signal: AbortSignal | undefined;
+  /** Returns the submission request. `***` replaces every secret. */
+  request(): SubmitRequest | null;
+  /** Uploads the files, submits the job, and transfers ownership of the cluster connection to the returned connection. */
+  submit(): Promise<JobConnection>;
+  /** Removes temporary files. If the job has not been submitted, also closes the cluster connection. */
+  close(): Promise<void>;
 }

@@ -12,8 +12,8 @@ import { FileStorage } from '../../storage/file-storage.ts';
 import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
-import { dryRunPrepared, type JobSource, prepare, submitPrepared } from './prepare.ts';
-import type { PrepareOptions } from './prepared.ts';
+import { dryRunOf, type JobSource, openSubmission, send } from './open-submission.ts';
+import type { SubmissionOptions } from './submission.ts';
 import { planJob, submit } from './submit.ts';
 
 /* Tests submissions that fail or are interrupted. integration-tests tests successful submissions. */
@@ -81,7 +81,7 @@ async function clusterWith(posted: () => void, mayKill: boolean, scheduler: obje
     'fs.defaultFS': 'hdfs://127.0.0.1:1',
     'yarn.resourcemanager.webapp.address': new URL(address).host,
   });
-  const site = parseSite('', 'tony-site.yaml');
+  const site = parseSite('{}', 'tony-site.yaml');
   let closed = 0;
   const close = (): void => {
     closed++;
@@ -99,17 +99,18 @@ async function clusterWith(posted: () => void, mayKill: boolean, scheduler: obje
     home,
     root: `${home}/staging`,
     site: async () => site,
+    keepingSite: async () => site,
     close,
   };
   return { cluster, root, requests, closed: () => closed };
 }
 
-async function submitOn(cluster: HadoopCluster, source: JobSource, options: PrepareOptions = {}) {
-  return submitPrepared(await prepare(source, options, async () => cluster));
+async function submitOn(cluster: HadoopCluster, source: JobSource, options: SubmissionOptions = {}) {
+  return send(await openSubmission(source, options, async () => cluster));
 }
 
 async function dryRunOn(cluster: HadoopCluster, source: JobSource) {
-  return dryRunPrepared(await prepare(source, { dryRun: true }, async () => cluster));
+  return dryRunOf(await openSubmission(source, { dryRun: true }, async () => cluster));
 }
 
 function json(response: ServerResponse, body: unknown, status = 200): void {

@@ -2,8 +2,8 @@ import type { Job } from '../../conf/job.ts';
 import { checkOptions } from '../../platform/check-options.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
-import { type DryRun, dryRunPrepared, prepare, submitPrepared } from './prepare.ts';
-import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } from './submit-options.ts';
+import { type DryRun, dryRunOf, openSubmission, send } from './open-submission.ts';
+import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } from './submission.ts';
 
 /**
  * Packs, uploads and submits a job. Returns a connection to the job, which the caller closes.
@@ -15,7 +15,7 @@ import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } fr
  */
 export async function submit(job: Job, options: SubmitOptions = {}): Promise<JobConnection> {
   checkOptions('submit', options, SUBMIT_OPTIONS);
-  return submitPrepared(await prepare(job, options));
+  return send(await openSubmission(job, options));
 }
 
 /**
@@ -32,5 +32,5 @@ export async function planJob(job: Job, options: PlanOptions = {}): Promise<JobP
 /** Returns the plan and the submission request for a job. `***` replaces every secret. */
 export async function dryRun(job: Job, options: PlanOptions = {}): Promise<DryRun> {
   checkOptions('dryRun', options, PLAN_OPTIONS);
-  return dryRunPrepared(await prepare(job, { ...options, dryRun: true }));
+  return dryRunOf(await openSubmission(job, { ...options, dryRun: true }));
 }

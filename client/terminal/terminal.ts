@@ -1,3 +1,4 @@
+import { CONTROL_CHARACTERS, ESCAPE_SEQUENCES } from '../../platform/text/control-characters.ts';
 import { headOf, widthOf } from './text-width.ts';
 
 export interface Terminal {
@@ -41,10 +42,7 @@ export function terminalOf(
   };
 }
 
-// The last characters of the pattern change the direction of text.
-const CONTROL =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with one
-  /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const CONTROL = new RegExp(`${ESCAPE_SEQUENCES.source}|${CONTROL_CHARACTERS.source}`, 'g');
 const OWN_STYLES: ReadonlySet<string> = new Set(
   Object.values(CODES)
     .flat()
@@ -57,6 +55,20 @@ const OWN_STYLES: ReadonlySet<string> = new Set(
  */
 export function harmless(text: string): string {
   return text.replace(CONTROL, '');
+}
+
+/** Like `harmless`, and puts the text on one line. For text that stands on a line with a label, such as a path. */
+export function oneLine(text: string): string {
+  return harmless(text).replace(/\s+/g, ' ').trim();
+}
+
+/**
+ * Like `harmless`, and splits the text into lines. Indents all lines but the first, so that no part of a text that another user wrote can
+ * look like a separate line of output.
+ */
+export function indentedLines(text: string): string[] {
+  const [first = '', ...more] = harmless(text).split('\n');
+  return [first, ...more.map((line) => (line === '' || /^\s/.test(line) ? line : `  ${line}`))];
 }
 
 /** Like `harmless`, but keeps the styles that `paint` adds. All commands pass their text output through this function. */

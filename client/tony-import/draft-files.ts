@@ -6,13 +6,15 @@ type DraftFiles = Readonly<Record<'files' | 'archives', Readonly<Record<string, 
 /**
  * Parses a list of resources in TonY's format: `PATH` or `PATH::NAME` for a file, and `PATH#archive` or `PATH::NAME#archive` for an
  * archive. Without NAME, the resource keeps its file name.
+ * @param place converts a path of TonY to a path in job.yaml
  */
-export function draftFiles(resources = ''): DraftFiles {
+export function draftFiles(resources = '', place: (path: string) => string): DraftFiles {
   const files = new Map<string, string>();
   const archives = new Map<string, string>();
   for (const resource of splitList(resources)) {
-    const [, path = '', name = basename(path), archive] = /^(.*?)(?:::(.*?))?(#archive)?$/i.exec(resource) ?? [];
-    (archive === undefined ? files : archives).set(name, path);
+    const isArchive = /#archive$/i.test(resource);
+    const [path = '', ...rest] = (isArchive ? resource.slice(0, -'#archive'.length) : resource).split('::');
+    (isArchive ? archives : files).set(rest.length > 0 ? rest.join('::') : basename(path), place(path));
   }
   return { files: Object.fromEntries(files), archives: Object.fromEntries(archives) };
 }

@@ -4,9 +4,9 @@ import type { ImportedJob, ImportedKey } from './import-tony.ts';
 
 /**
  * Formats an import result as a table of the converted keys, followed by the keys whose meaning differs, the keys that were not converted,
- * and the keys that the user must add to job.yaml.
+ * the defaults that differ, and what the user must add to job.yaml.
  */
-export function importLines({ keys, missing }: ImportedJob, terminal: Terminal, file = 'job.yaml'): string[] {
+export function importLines({ keys, differences, missing }: ImportedJob, terminal: Terminal, file = 'job.yaml'): string[] {
   const lost = keys.filter(({ to }) => to === null);
   const carried = keys.filter(({ to }) => to !== null);
   const width = Math.max(40, terminal.columns - 1);
@@ -14,6 +14,7 @@ export function importLines({ keys, missing }: ImportedJob, terminal: Terminal, 
     `  ${terminal.paint('bold', harmless(key))} = ${clip(harmless(value), Math.max(10, width - key.length - 5))}`,
     ...wrap(remark, width - 6, 10).map((line) => `      ${line}`),
   ];
+  const sentence = (text: string) => wrap(harmless(text), width - 4, 10).map((line, at) => `${at === 0 ? '  ' : '    '}${line}`);
   const columns: FittedColumn<ImportedKey>[] = [
     { title: 'TONY', cell: ({ key }) => key, least: 8, keep: 1 },
     { title: 'VALUE', cell: ({ value }) => (value.length > 20 ? `${value.slice(0, 19)}…` : value), least: 5, keep: 2 },
@@ -25,12 +26,7 @@ export function importLines({ keys, missing }: ImportedJob, terminal: Terminal, 
     ...(carried.length === 0 ? [] : fittedTable(carried, columns, terminal)),
     ...(different.length === 0 ? [] : ['', 'Converted with differences:', ...different.flatMap(remark)]),
     ...(lost.length === 0 ? [] : ['', 'Not converted:', ...lost.flatMap(remark)]),
-    ...(missing.length === 0
-      ? []
-      : [
-          '',
-          terminal.paint('yellow', `Still needed in ${file}:`),
-          ...missing.flatMap((line) => wrap(harmless(line), width - 2, 10).map((part) => `  ${part}`)),
-        ]),
+    ...(differences.length === 0 ? [] : ['', 'Defaults that differ:', ...differences.flatMap(sentence)]),
+    ...(missing.length === 0 ? [] : ['', terminal.paint('yellow', `Still needed in ${file}:`), ...missing.flatMap(sentence)]),
   ];
 }

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseJob } from '../../conf/resolve/load-job.ts';
@@ -240,14 +241,170 @@ describe("converts TonY's order of roles:", () => {
   });
 });
 
-test('parameter servers of TensorFlow belong to the cluster, and the job ends with its chief', () => {
-  const { yaml } = convert({ 'tony.containers.command': 'python train.py', 'tony.worker.instances': '2', 'tony.ps.instances': '1' });
-  expect(jobOf(yaml)).toMatchObject({
-    success: 'chief',
-    roles: [
-      { name: 'worker', ranked: true, chief: true },
-      { name: 'ps', ranked: true, tracking: 'tracked', restart: { policy: 'never' } },
-    ],
+describe('the converted job ends as in TonY:', () => {
+  const python = { 'tony.containers.command': 'python train.py' };
+  const instances = (roles: Readonly<Record<string, number>>) =>
+    Object.fromEntries(Object.entries(roles).map(([role, count]) => [`tony.${role}.instances`, String(count)]));
+
+  test('parameter servers of TensorFlow have ranks, and end when all tracked tasks have ended', () => {
+    const { yaml, keys } = convert({
+      ...python,
+      ...instances({ worker: 2, chief: 1, ps: 1, evaluator: 1, tensorboard: 1, prepare: 1 }),
+      'tony.application.framework': 'tensorflow',
+      'tony.application.prepare-stage': 'prepare',
+      'tony.application.untracked.jobtypes': 'ps',
+    });
+    const { success, roles } = jobOf(yaml);
+    expect(success).toBe('ended');
+    const ps = roles.find(({ name }) => name === 'ps');
+    expect(ps).toMatchObject({ ranked: true, tracking: 'tracked', restart: { policy: 'never' } });
+    expect(ps?.endAfter).toEqual({ roles: ['worker', 'chief', 'evaluator'], withinMs: 0, late: 'stop' });
+    expect(keys.at(-1)).toMatchObject({ to: null, remark: expect.stringContaining('endAfter') });
+  });
+
+  test.each([
+    ['tensorflow', { worker: 2, ps: 1 }, {}, 'ended'],
+    ['tensorflow', { worker: 1, ps: 1 }, {}, 'all'],
+    ['tensorflow', { worker: 2, ps: 1 }, { 'tony.application.fail-on-worker-failure-enabled': 'TRUE' }, 'all'],
+    ['tensorflow', { worker: 2, ps: 1 }, { 'tony.application.fail-on-worker-failure-enabled': 'False' }, 'ended'],
+    ['tensorflow', { worker: 2 }, {}, 'all'],
+    ['pytorch', { worker: 2 }, { 'tony.application.fail-on-worker-failure-enabled': 'false' }, 'all'],
+    ['horovod', { worker: 2 }, {}, 'all'],
+    ['mxnet', { worker: 2, server: 2, scheduler: 1 }, {}, 'ended'],
+    ['mxnet', { worker: 1, server: 2 }, { 'tony.application.untracked.jobtypes': 'server' }, 'all'],
+  ] as const)('%s with %o and %o: success is %s', (framework, roles, settings, success) => {
+    const { yaml, missing, differences } = convert({
+      ...python,
+      ...instances(roles),
+      'tony.application.framework': framework,
+      ...settings,
+    });
+    expect(missing).toEqual([]);
+    expect(jobOf(yaml).success).toBe(success);
+    // The report names a difference exactly if TonY ignores failures.
+    const ignores =
+      Object.entries(roles).some(([role, count]) => role === 'worker' && count > 1) && !Object.values(settings).includes('TRUE');
+    expect(differences.some((line) => line.startsWith('Failed tasks:'))).toBe(ignores);
+  });
+
+  test('untracked tasks and stop-on-failure tasks fail the job', () => {
+    const { yaml } = convert({
+      ...python,
+      ...instances({ worker: 2, store: 1, loader: 1 }),
+      'tony.application.framework': 'mxnet',
+      'tony.application.untracked.jobtypes': 'store',
+      'tony.application.stop-on-failure-jobtypes': 'loader',
+    });
+    expect(jobOf(yaml)).toMatchObject({
+      success: 'ended',
+      roles: [{ tracking: 'tracked', restart: { policy: 'on-failure' } }, { tracking: 'untracked' }, { restart: { policy: 'never' } }],
+    });
+  });
+});
+
+describe('tells every value that is not carried over as it is written:', () => {
+  const of = (properties: Readonly<Record<string, string>>, environment = {}) => {
+    const imported = convertTony(
+      xml({ 'tony.worker.instances': '1', 'tony.containers.command': 'python train.py', ...properties }),
+      { file: 'tony.xml' },
+      environment,
+    );
+    return { ...imported, told: (key: string) => imported.keys.find((each) => each.key === key) };
+  };
+
+  test('entries of the environment without an equals sign are empty variables, as in TonY', () => {
+    const { yaml, told } = of({ 'tony.containers.envs': 'HOSTS=h1,h2,h3,LR=0.1,FLAG', 'tony.execution.envs': 'a.b=1,LR=0.2,TONY_RANK=3' });
+    expect(jobOf(yaml).env).toEqual({ HOSTS: 'h1', h2: '', h3: '', LR: '0.2', FLAG: '' });
+    expect(told('tony.containers.envs')).toMatchObject({ to: 'env', remark: expect.stringContaining('empty: h2, h3, FLAG') });
+    expect(told('tony.execution.envs')?.remark).toContain('does not accept the names of these variables: a.b=1, TONY_RANK=3');
+  });
+
+  test.each(['TRUE', 'True', 'true'])('Docker with %s', (enabled) => {
+    const { yaml, told } = of({
+      'tony.docker.enabled': enabled,
+      'tony.docker.containers.image': 'x/y:1',
+      'tony.docker.containers.mount': '/d:/d:ro',
+    });
+    expect(jobOf(yaml).roles[0]?.docker).toMatchObject({ image: 'x/y:1', mounts: ['/d:/d:ro'] });
+    expect(told('tony.docker.containers.image')?.to).toBe('roles.*.docker, master.docker');
+  });
+
+  test.each([
+    ['false', 'tony.docker.enabled is not true'],
+    ['yes', 'tony.docker.enabled is not true'],
+  ])('an image with tony.docker.enabled = %s', (enabled, reason) => {
+    const { told } = of({ 'tony.docker.enabled': enabled, 'tony.docker.containers.image': 'x/y:1', 'tony.docker.worker.image': 'z' });
+    for (const key of ['tony.docker.containers.image', 'tony.docker.worker.image']) {
+      expect(told(key)).toMatchObject({ to: null, remark: expect.stringContaining(reason) });
+    }
+  });
+
+  test('a boolean that is neither true nor false, and Docker without an image', () => {
+    expect(of({ 'tony.docker.enabled': 'yes' }).told('tony.docker.enabled')?.remark).toContain('neither true nor false');
+    expect(of({ 'tony.docker.enabled': 'true' }).told('tony.docker.enabled')?.remark).toContain('no image is set');
+  });
+
+  test.each([
+    ['tony.worker.vcores', '2.0'],
+    ['tony.worker.gpus', 'one'],
+    ['tony.worker.instances', 'two'],
+    ['tony.am.vcores', 'x'],
+    ['tony.application.timeout', '1h'],
+    ['tony.task.max-missed-heartbeats', '2.5'],
+  ])('%s = %s is no number', (key, value) => {
+    const { told, missing } = of({ 'tony.ps.instances': '1', [key]: value });
+    expect(told(key)).toMatchObject({ to: null, remark: expect.stringContaining('not a whole number, which TonY rejects') });
+    expect(missing).toContain(`${key}  expected a whole number, found \`${value}\``);
+  });
+
+  test('numbers and sizes in the notations of Hadoop', () => {
+    const { yaml, missing } = of({ 'tony.worker.vcores': '0x4', 'tony.worker.memory': '3GB', 'tony.am.memory': '900M' });
+    expect(missing).toEqual([]);
+    expect(jobOf(yaml)).toMatchObject({ roles: [{ resources: { vcores: 4, memoryMb: 3072 } }], master: { memoryMb: 900 } });
+  });
+
+  test('names that job.yaml does not accept, and variables of Hadoop', () => {
+    const name = 'tony.application.name';
+    expect(of({ [name]: 'rank (nightly)' }).told(name)).toMatchObject({ to: 'name', remark: expect.stringContaining('rank -nightly-') });
+    const own = of(
+      { [name]: `\${user.name}-job`, 'tony.execution.envs': `HOME_DIR=\${env.DATA:-/d}/\${tony.yarn.queue}`, 'tony.yarn.queue': 'q' },
+      { HADOOP_USER_NAME: 'alice' },
+    );
+    expect(jobOf(own.yaml)).toMatchObject({ name: expect.stringMatching(/^[\w.]+-job$/), env: { HOME_DIR: '/d/q' } });
+    expect(own.told(name)?.remark).toMatch(/^\$\{user.name\}-job is [\w.]+-job here$/);
+    expect(of({ 'tony.src.dir': `\${unknown}/src` }).told('tony.src.dir')?.remark).toContain('its value is not known here');
+  });
+
+  test('the positions of mistakes refer to the file that is written, and relative paths start from its folder', () => {
+    const folder = path.join(process.cwd(), 'jobs');
+    const { missing, yaml } = convert(
+      {
+        'tony.worker.instances': '1',
+        'tony.worker.memory': 'much',
+        'tony.containers.command': 'x',
+        'tony.containers.resources': 'a/b.txt,/c.txt,hdfs:///d',
+      },
+      { to: path.join(folder, 'out.yaml'), sourceFolder: 'src', pythonVenv: 'venv.zip' },
+    );
+    expect(missing).toEqual([expect.stringMatching(/^out.yaml:\d+:\d+ /)]);
+    expect(yaml).toContain('source: ../src');
+    expect(yaml).toContain('archive: ../venv.zip');
+    expect(yaml).toContain('b.txt: ../a/b.txt\n  c.txt: /c.txt\n  d: hdfs:///d');
+  });
+
+  test('a -conf value is added to a list, and replaces other values', () => {
+    const { yaml } = convert(
+      { 'tony.worker.instances': '1', 'tony.containers.command': 'python a.py', 'tony.execution.envs': 'A=1' },
+      { settings: ['tony.execution.envs=B=2', 'tony.worker.instances=3'] },
+    );
+    expect(jobOf(yaml)).toMatchObject({ env: { A: '1', B: '2' }, roles: [{ instances: 3 }] });
+  });
+
+  test('the defaults that differ, only if the configuration does not set the value', () => {
+    const told = (properties: Readonly<Record<string, string>>) => of(properties).differences.map((line) => line.split(':')[0]);
+    expect(told({})).toEqual(['Restarts', 'Waiting', 'Heartbeats', 'ApplicationMaster', 'Access', 'Variables', 'Site']);
+    const set = { 'tony.am.memory': '1g', 'tony.task.max-missed-heartbeats': '5', 'tony.container.allocation.timeout': '1000' };
+    expect(told({ ...set, 'tony.application.stop-on-failure-jobtypes': 'worker' })).toEqual(['Access', 'Variables', 'Site']);
   });
 });
 
@@ -339,5 +496,6 @@ test("the report fits the terminal's width", () => {
     const lines = importLines(imported, terminalOf({ columns }), 'job.yaml');
     expect(lines.filter((line) => line.length >= columns)).toEqual([]);
     expect(lines.join('\n')).toContain('Not converted:');
+    expect(lines.join('\n')).toContain('Defaults that differ:');
   }
 });

@@ -1,17 +1,140 @@
 import { readFile } from 'node:fs/promises';
-import { basename, dirname, resolve } from 'node:path';
-import { Document, isCollection, visit } from 'yaml';
+import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import type { FrameworkName } from '../../conf/frameworks/names.ts';
 import { parseJob } from '../../conf/resolve/load-job.ts';
-import type { Framework } from '../../conf/values/frameworks.ts';
-import { parseHadoopXml } from '../../hadoop/configuration/hadoop-xml.ts';
+import { isUri } from '../../conf/values/is-uri.ts';
+import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
+import { parseHadoopXml, type XmlProperty } from '../../hadoop/configuration/hadoop-xml.ts';
 import { checkOptions } from '../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { carriedKey, isUnreadable } from './carried-key.ts';
+import { type Draft, type DraftDocker, type DraftRole, yamlOf } from './draft.ts';
 import { draftFiles, splitList, unlessEmpty } from './draft-files.ts';
 import { commandOf, environmentOf, givenAssignments, TONY_ARGUMENTS, type TonyArguments } from './tony-arguments.ts';
+import {
+  FAIL_ON_WORKER_FAILURE,
+  ignoresFailures,
+  isSidecar,
+  isStopping,
+  isTracked,
+  isUntracked,
+  SIDECAR,
+  successOf,
+  UNTRACKED,
+} from './tony-ending.ts';
 import { frameworkOf, isHorovodDriver } from './tony-framework.ts';
-import { APPLICATION_KEYS, type Carrying, NO_DRIVER, OTHER_KEYS, ROLE_KEYS } from './tony-keys.ts';
-import { carriedOrder, type DraftOrder, draftOrder, type Stages, stagesOf } from './tony-order.ts';
-import { memoryText, number, optionalMemory, positive } from './tony-values.ts';
+import { carriedOrder, draftOrder, type Stages, stagesOf } from './tony-order.ts';
+import { isTrue, memoryText, number, optionalMemory, positive } from './tony-values.ts';
+
+interface Converted {
+  readonly framework: FrameworkName | undefined;
+  readonly success: 'ended' | undefined;
+  readonly roles: readonly string[];
+}
+
+const VARIABLES: Readonly<Record<string, string>> = {
+  pytorch: 'INIT_METHOD and WORLD: framework pytorch sets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE',
+  mxnet: "DMLC_*: tony-ts does not set MXNet's variables, but TONY_TASK_FILE names a file with the addresses of all tasks",
+  tensorflow: 'TF_CONFIG: tony-ts sets it only with framework tensorflow',
+};
+
+/** Returns a sentence for each default of TonY that applies to this job and that differs in tony-ts. */
+function defaultsThatDiffer(settings: ReadonlyMap<string, string>, { framework, success, roles }: Converted): string[] {
+  const isUnset = (key: string): boolean => !settings.has(key);
+  const chosen = settings.get('tony.application.framework')?.toLowerCase() ?? 'tensorflow';
+  const tracked = roles.filter((role) => isTracked(settings, role));
+  const differences: string[] = [];
+  if (ignoresFailures(settings, roles)) {
+    differences.push(
+      success === 'ended'
+        ? `Failed tasks: as in TonY, the job continues if a task other than the chief has failed for good (success: ended).`
+        : `Failed tasks: TonY ignores the failure of a task other than the chief (${FAIL_ON_WORKER_FAILURE}). In tony-ts, the job fails if a task fails after all its restarts. Write success: ended to continue without such tasks.`,
+    );
+    if (!tracked.includes('chief') && !tracked.includes('worker')) {
+      differences.push(
+        `Chief: TonY fails this job only if all its tasks fail. In tony-ts, the failure of ${tracked[0] ?? roles[0]}:0 fails the job, because it is the chief.`,
+      );
+    }
+  }
+  if (roles.some((role) => !isStopping(settings, role))) {
+    differences.push(
+      'Restarts: TonY never restarts a single task. tony-ts restarts a failed task up to 3 times, and with it the tasks that train together (roles.ROLE.restart).',
+    );
+  }
+  if (isUnset('tony.container.allocation.timeout')) {
+    differences.push(
+      'Waiting: TonY waits for containers without a limit, and keeps those that it has. tony-ts returns the containers of an incomplete job after gang.timeout (5m) and requests all of them again.',
+    );
+  }
+  if (isUnset('tony.task.max-missed-heartbeats')) {
+    differences.push('Heartbeats: TonY considers a task lost after 25 missed heartbeats, tony-ts after 10 (heartbeat.missed).');
+  }
+  if (isUnset('tony.am.memory')) {
+    differences.push("ApplicationMaster: TonY's has 2 GiB, that of tony-ts 1 GiB (master.memory).");
+  }
+  if (!isTrue(settings.get('tony.application.security.enabled'), true)) {
+    differences.push('Security: tony-ts always authenticates the connections between its processes.');
+  }
+  differences.push('Access: TonY shows the logs of tasks to every user. In tony-ts, only you and the users in acls.view can read them.');
+  const sets = chosen === (framework ?? 'tfjs') && chosen !== 'pytorch' ? undefined : VARIABLES[chosen];
+  differences.push(
+    `Variables: programs that read JOB_NAME, TASK_INDEX or other variables of TonY need those of tony-ts (docs/moving-from-tony.md).${sets === undefined ? '' : ` This includes ${sets}.`}`,
+    'Site: TonY also reads tony-site.xml in TONY_CONF_DIR, which overrides tony.xml. import does not read that file: repeat its keys with --set.',
+  );
+  return differences;
+}
+
+/** Values that `-conf` of TonY's client adds to a list instead of replacing it. */
+const LISTS: ReadonlySet<string> = new Set(['tony.containers.envs', 'tony.execution.envs', 'tony.containers.resources']);
+
+interface TonySettings {
+  readonly values: ReadonlyMap<string, string>;
+  /** Sentences about values that contain variables such as `${user.name}`, by key. */
+  readonly remarks: ReadonlyMap<string, string>;
+}
+
+function propertiesOf(xml: string, file: string): readonly XmlProperty[] {
+  try {
+    return parseHadoopXml(xml, file);
+  } catch (error) {
+    if (!(error instanceof TonyError)) {
+      throw error;
+    }
+    throw new TonyError(error.code, error.message, {
+      hint: 'Pass the configuration of a TonY job, an XML file such as tony.xml.',
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Reads a TonY configuration and the values of TonY's `-conf` option, and substitutes variables as Hadoop does.
+ * @throws TonyError HADOOP_CONF_INVALID, USAGE
+ */
+function readTonySettings(
+  xml: string,
+  file: string,
+  overrides: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): TonySettings {
+  const raw = new Map(propertiesOf(xml, file).map(({ name, value }) => [name, value.trim()]));
+  for (const [key, value] of givenAssignments('--set', overrides, 'tony.worker.instances=4')) {
+    const listed = LISTS.has(key) ? raw.get(key) : undefined;
+    raw.set(key, listed === undefined ? value : `${listed},${value}`);
+  }
+  const configuration = HadoopConfiguration.fromProperties(Object.fromEntries(raw), environment);
+  const values = new Map([...raw].map(([key, value]) => [key, configuration.get(key) ?? value]));
+  const remarks = new Map<string, string>();
+  for (const [key, value] of values) {
+    const before = raw.get(key) ?? '';
+    if (value.includes('${') && key.startsWith('tony.')) {
+      remarks.set(key, 'Hadoop replaces the variable, but its value is not known here: write the value');
+    } else if (value !== before) {
+      remarks.set(key, `${before} is ${value} here`);
+    }
+  }
+  return { values, remarks };
+}
 
 export interface ImportedKey {
   readonly key: string;
@@ -25,61 +148,12 @@ export interface ImportedKey {
 export interface ImportedJob {
   readonly yaml: string;
   readonly keys: readonly ImportedKey[];
+  /** Defaults of TonY that differ in tony-ts, one sentence each. */
+  readonly differences: readonly string[];
   /** Mistakes in job.yaml that the user must correct before submitting the job. */
   readonly missing: readonly string[];
 }
 
-/** Content of job.yaml, with the keys in the order in which they are written. `yamlOf` omits undefined and empty values. */
-interface Draft {
-  readonly name: string;
-  readonly queue: string | undefined;
-  readonly source: string | undefined;
-  readonly framework: Framework | undefined;
-  readonly python: { readonly archive: string } | undefined;
-  readonly command: string | undefined;
-  readonly tags: readonly string[] | undefined;
-  readonly files: Readonly<Record<string, string>>;
-  readonly archives: Readonly<Record<string, string>>;
-  readonly env: Readonly<Record<string, string>>;
-  readonly roles: Readonly<Record<string, DraftRole>>;
-  readonly success: 'chief' | undefined;
-  readonly gang: { readonly timeout: string | undefined };
-  readonly heartbeat: { readonly interval: string | undefined; readonly missed: number | undefined };
-  readonly tensorboard: { readonly logdir: string; readonly memory: string | undefined } | undefined;
-  readonly timeout: string | undefined;
-  readonly master: {
-    readonly memory: string | undefined;
-    readonly vcores: number | undefined;
-    readonly nodeLabel: string | undefined;
-    readonly docker: DraftDocker | undefined;
-    readonly startTimeout: string | undefined;
-  };
-}
-
-interface DraftDocker {
-  readonly image: string;
-  readonly mounts: readonly string[] | undefined;
-}
-
-interface DraftRole extends DraftOrder {
-  readonly instances: number;
-  readonly resources: { readonly memory: string; readonly vcores: number; readonly gpus: number | undefined };
-  readonly command: string | undefined;
-  readonly files: Readonly<Record<string, string>> | undefined;
-  readonly archives: Readonly<Record<string, string>> | undefined;
-  readonly nodeLabel: string | undefined;
-  readonly docker: DraftDocker | undefined;
-  readonly untracked: true | undefined;
-  readonly ranked: boolean | undefined;
-  readonly sidecar: true | undefined;
-  readonly restart: { readonly policy: 'never' } | undefined;
-  readonly timeLimit: string | undefined;
-}
-
-/** Defaults of TonY. */
-const UNTRACKED = 'ps';
-const SIDECAR = 'tensorboard';
-const STOPPING = 'ps';
 const LONGEST_GANG_S = 570;
 
 /**
@@ -98,30 +172,43 @@ export async function importTony(file: string, given: TonyArguments = {}): Promi
   return convertTony(text, { ...given, file });
 }
 
-/** Converts the text of a TonY 0.5 configuration. TonyConfigurationKeys and tony-default.xml in TonY define the keys. */
+/**
+ * Converts the text of a TonY 0.5 configuration. TonyConfigurationKeys and tony-default.xml in TonY define the keys.
+ * @param environment environment variables that the configuration may refer to
+ */
 export function convertTony(
   xml: string,
   { file, settings: overrides = [], ...given }: TonyArguments & { readonly file: string },
+  environment: Readonly<Record<string, string | undefined>> = process.env,
 ): ImportedJob {
-  const settings = new Map(parseHadoopXml(xml, file).map(({ name, value }) => [name, value.trim()]));
-  for (const [key, value] of givenAssignments('--set', overrides, 'tony.worker.instances=4')) {
-    settings.set(key, value);
-  }
+  const { values, remarks } = readTonySettings(xml, file, overrides, environment);
+  const settings = new Map(values);
   if (given.tensorboardLogDir !== undefined) {
     settings.set('tony.application.tensorboard-log-dir', given.tensorboardLogDir);
   }
   const named = namedRoles(settings);
   const command = commandOf(settings, given, named.length === 0);
   const roles = named.length === 0 ? [soleRole(command)] : named;
-  const draft = draftOf(settings, roles, command, given, file);
+  const variables = environmentOf(settings, given);
+  const draft = draftOf(settings, roles, command, { ...given, file, env: variables.env });
   const how = { settings, executes: given.executes, fromMaster: named.length === 0 };
-  const keys = [...settings].map(([key, value]) => ({
-    key,
-    value,
-    ...(carriedOrder(key, settings, draft.roles) ?? carried(key, value, draft, how)),
-  }));
+  const keys = [...settings].map(([key, value]): ImportedKey => {
+    const { to, remark } = carriedOrder(key, settings, draft.roles) ?? carriedKey(key, value, draft, how);
+    const renamed = key === 'tony.application.name' && draft.name !== value ? `job.yaml accepts only some characters: ${draft.name}` : '';
+    const all = [remark, remarks.get(key) ?? '', variables.remarks.get(key) ?? '', renamed];
+    return { key, value, to, remark: all.filter((each) => each !== '').join('; ') };
+  });
   const yaml = yamlOf(draft, file);
-  return { yaml, keys, missing: missingOf(yaml, dirname(resolve(file))) };
+  const unreadable = [...settings].filter(([key, value]) => isUnreadable(key, value));
+  return {
+    yaml,
+    keys,
+    differences: defaultsThatDiffer(settings, { framework: draft.framework, success: draft.success, roles: Object.keys(draft.roles) }),
+    missing: [
+      ...missingOf(yaml, given.to ?? join(dirname(file), 'job.yaml')),
+      ...unreadable.map(([key, value]) => `${key}  expected a whole number, found \`${value}\``),
+    ],
+  };
 }
 
 /** Returns the roles that have tasks, in the order in which the configuration lists them. TonY's role names are in lower case. */
@@ -146,8 +233,7 @@ function draftOf(
   settings: ReadonlyMap<string, string>,
   names: readonly string[],
   command: string | undefined,
-  given: TonyArguments,
-  file: string,
+  given: TonyArguments & { readonly file: string; readonly env: Draft['env'] },
 ): Draft {
   const logdir = settings.get('tony.application.tensorboard-log-dir');
   // If the configuration sets a summary folder, the `tensorboard` key in job.yaml replaces TonY's TensorBoard role.
@@ -155,9 +241,8 @@ function draftOf(
   const stages = stagesOf(settings, own);
   const training = own.filter((name) => !stages.prepare.includes(name));
   const framework = frameworkOf(settings, training, [command, ...training.map((name) => settings.get(`tony.${name}.command`))]);
-  const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name, { framework, stages, roles: own })]));
-  // TensorFlow's parameter servers do not end by themselves, so the job must end when its chief ends.
-  const endsWithChief = Object.values(roles).some(({ ranked }) => ranked === true);
+  const place = placeFrom(given.to);
+  const roles = Object.fromEntries(own.map((name) => [name, draftRole(settings, name, { framework, stages, roles: own, place })]));
   const tags = splitList(settings.get('tony.application.tags') ?? '');
   const gang = positive(settings.get('tony.container.allocation.timeout'));
   const interval = positive(settings.get('tony.task.heartbeat-interval-ms'));
@@ -165,17 +250,17 @@ function draftOf(
   const startTimeout = positive(settings.get('tony.am.startup-timeout'));
   const timeout = positive(settings.get('tony.application.timeout'));
   return {
-    name: jobName(settings.get('tony.application.name') ?? basename(file, '.xml')),
+    name: jobName(settings.get('tony.application.name') ?? basename(given.file, '.xml')),
     queue: settings.get('tony.yarn.queue'),
-    source: given.sourceFolder ?? settings.get('tony.src.dir'),
+    source: place(given.sourceFolder ?? settings.get('tony.src.dir')),
     framework,
-    python: given.pythonVenv === undefined ? undefined : { archive: given.pythonVenv },
+    python: given.pythonVenv === undefined ? undefined : { archive: place(given.pythonVenv) },
     command,
     tags: tags.length === 0 ? undefined : tags,
-    ...draftFiles(settings.get('tony.containers.resources')),
-    env: environmentOf(settings, given),
+    ...draftFiles(settings.get('tony.containers.resources'), place),
+    env: given.env,
     roles,
-    success: endsWithChief || settings.get('tony.application.fail-on-worker-failure-enabled') === 'false' ? 'chief' : undefined,
+    success: successOf(settings, framework, own),
     gang: { timeout: gang === undefined ? undefined : `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` },
     heartbeat: {
       interval: interval === undefined ? undefined : `${Math.max(100, Math.min(60_000, interval))}ms`,
@@ -193,172 +278,67 @@ function draftOf(
   };
 }
 
-function draftRole(
-  settings: ReadonlyMap<string, string>,
-  name: string,
-  { framework, stages, roles }: { readonly framework: Framework | undefined; readonly stages: Stages; readonly roles: readonly string[] },
-): DraftRole {
+interface RoleContext {
+  readonly framework: FrameworkName | undefined;
+  readonly stages: Stages;
+  readonly roles: readonly string[];
+  readonly place: (path: string) => string;
+}
+
+function draftRole(settings: ReadonlyMap<string, string>, name: string, { framework, stages, roles, place }: RoleContext): DraftRole {
   const of = (key: string): string | undefined => settings.get(`tony.${name}.${key}`);
-  const isNamed = (key: string, fallback: string, role = name): boolean => splitList(settings.get(key) ?? fallback).includes(role);
   const single = of('instances') === undefined;
   const resource = (key: string): string | undefined => (single ? settings.get(`tony.am.${key}`) : of(key));
-  const isSidecar = (role: string) => isNamed('tony.application.sidecar.jobtypes', SIDECAR, role);
-  const isUntracked = (role: string) => isNamed('tony.application.untracked.jobtypes', UNTRACKED, role);
-  const sidecar = isSidecar(name);
-  const untracked = isUntracked(name);
+  const sidecar = isSidecar(settings, name);
+  const untracked = isUntracked(settings, name);
   const isPreparing = stages.prepare.includes(name);
   // TF_CONFIG contains the addresses of the parameter servers, so the parameter servers start together with the workers.
-  const inCluster = framework === 'tensorflow' && name === UNTRACKED && !isPreparing;
+  const inCluster = framework === 'tensorflow' && name === UNTRACKED && untracked && !sidecar && !isPreparing;
   const timeLimit = positive(settings.get('tony.task.executor.execution-timeout-ms'));
-  const stopping = isNamed('tony.application.stop-on-failure-jobtypes', STOPPING);
+  const order = draftOrder(settings, name, { roles, stages, isAwaited: (role) => isTracked(settings, role) });
+  // Parameter servers do not end by themselves. As in TonY, they end when all tracked tasks have ended.
+  const [first, ...others] = inCluster ? roles.filter((role) => isTracked(settings, role) && !stages.prepare.includes(role)) : [];
+  const endWithOthers = first === undefined ? undefined : { role: others.length === 0 ? first : [first, ...others] };
   return {
     instances: number(of('instances')) ?? 1,
     resources: { memory: memoryText(resource('memory')), vcores: number(resource('vcores')) ?? 1, gpus: positive(resource('gpus')) },
     command: of('command'),
-    ...unlessEmpty(draftFiles(of('resources'))),
+    ...unlessEmpty(draftFiles(of('resources'), place)),
     nodeLabel: of('node-label') ?? settings.get('tony.application.node-label'),
     docker: draftDocker(settings, name),
     untracked: (untracked && !sidecar && !inCluster) || undefined,
     ranked: inCluster || (isPreparing && !sidecar && !untracked ? false : undefined),
     sidecar: sidecar || undefined,
-    restart: stopping && !sidecar ? { policy: 'never' } : undefined,
+    restart: (isStopping(settings, name) || inCluster) && !sidecar ? { policy: 'never' } : undefined,
     timeLimit: timeLimit === undefined ? undefined : `${timeLimit}ms`,
-    ...draftOrder(settings, name, { roles, stages, isAwaited: (role) => !isSidecar(role) && !isUntracked(role) }),
+    ...order,
+    endAfter: order.endAfter ?? endWithOthers,
   };
+}
+
+/** TonY resolves relative paths against the current folder, but job.yaml against its own folder. */
+function placeFrom(jobFile: string | undefined): { (path: string): string; (path: string | undefined): string | undefined } {
+  const folder = dirname(resolve(jobFile ?? 'job.yaml'));
+  const place = (path: string | undefined) =>
+    path === undefined || isUri(path) || isAbsolute(path) || path.startsWith('~') || folder === process.cwd()
+      ? path
+      : relative(folder, resolve(path)) || '.';
+  return place as ReturnType<typeof placeFrom>;
 }
 
 /** @param name role name, or `am` for the ApplicationMaster */
 function draftDocker(settings: ReadonlyMap<string, string>, name: string): DraftDocker | undefined {
   const image = settings.get(`tony.docker.${name}.image`) ?? settings.get('tony.docker.containers.image');
-  if (settings.get('tony.docker.enabled') !== 'true' || image === undefined) {
+  if (!isTrue(settings.get('tony.docker.enabled')) || image === undefined) {
     return undefined;
   }
   const mounts = splitList(settings.get('tony.docker.containers.mount') ?? '');
   return { image, mounts: mounts.length === 0 ? undefined : mounts };
 }
 
-const UNKNOWN: Carrying = { to: null, remark: 'not a key of TonY 0.5' };
-const DEFAULT_VALUE: Carrying = { to: null, remark: 'this is the default' };
-
-/** Returns the key in job.yaml that corresponds to a TonY key. `to` is null if job.yaml does not contain the value. */
-function carried(
-  key: string,
-  value: string,
-  draft: Draft,
-  how: { readonly settings: ReadonlyMap<string, string>; readonly executes: string | undefined; readonly fromMaster: boolean },
-): Carrying {
-  const { settings, executes, fromMaster } = how;
-  if (Object.hasOwn(APPLICATION_KEYS, key)) {
-    const known = APPLICATION_KEYS[key];
-    const equivalent = typeof known === 'function' ? known(value) : (known ?? UNKNOWN);
-    if (key === 'tony.containers.command' && executes !== undefined) {
-      return { to: null, remark: 'overridden by --executes' };
-    }
-    if (key === 'tony.application.framework' && draft.framework === value.toLowerCase()) {
-      return { ...equivalent, remark: '' };
-    }
-    if (key === 'tony.am.command' && draft.command !== value) {
-      return { to: null, remark: 'not used, because the job has another command or has roles with tasks' };
-    }
-    if (key.startsWith('tony.am.') && fromMaster && equivalent.to !== 'command') {
-      const resource = key.slice('tony.am.'.length);
-      if (['memory', 'vcores', 'gpus'].includes(resource)) {
-        return { to: `roles.worker.resources.${resource}`, remark: '' };
-      }
-    }
-    return equivalent.to === null || contains(draft, equivalent.to) ? equivalent : DEFAULT_VALUE;
-  }
-  const [, role, rest = ''] = /^tony\.([a-z]+)\.(.+)$/.exec(key) ?? [];
-  if (role !== undefined && Object.hasOwn(ROLE_KEYS, rest)) {
-    const ofRole = ROLE_KEYS[rest] ?? UNKNOWN;
-    if (role === SIDECAR && draft.tensorboard !== undefined) {
-      return rest === 'memory'
-        ? { to: 'tensorboard.memory', remark: '' }
-        : { to: null, remark: 'TensorBoard always runs in its own container' };
-    }
-    if (isHorovodDriver(settings, role)) {
-      return { to: null, remark: NO_DRIVER };
-    }
-    if (draft.roles[role] === undefined) {
-      return { to: null, remark: `role ${role} has no tasks` };
-    }
-    if (ofRole.to === null) {
-      return ofRole;
-    }
-    const to = ofRole.to
-      .split(', ')
-      .map((place) => `roles.${role}.${place}`)
-      .join(', ');
-    return contains(draft, to) ? { ...ofRole, to } : DEFAULT_VALUE;
-  }
-  const [, imageOf] = /^tony\.docker\.([a-z]+)\.image$/.exec(key) ?? [];
-  if (imageOf !== undefined) {
-    const to = imageOf === 'am' ? 'master.docker' : `roles.${imageOf}.docker`;
-    return contains(draft, to) ? { to, remark: '' } : DEFAULT_VALUE;
-  }
-  const other = OTHER_KEYS.find(({ pattern }) => pattern.test(key));
-  if (other !== undefined) {
-    return { to: null, remark: other.remark };
-  }
-  return key.startsWith('tony.')
-    ? UNKNOWN
-    : { to: null, remark: "a Hadoop setting, not a TonY key; tony-ts reads Hadoop's settings from HADOOP_CONF_DIR" };
-}
-
-/** Returns true if the draft contains any of the comma-separated keys. `roles.*.nodeLabel` matches every role. */
-function contains(draft: Draft, places: string): boolean {
-  const below = (value: unknown, keys: readonly string[]): boolean => {
-    const [key, ...rest] = keys;
-    if (key === undefined) {
-      return value !== undefined && !isEmpty(value);
-    }
-    if (typeof value !== 'object' || value === null) {
-      return false;
-    }
-    const entries = key === '*' ? Object.values(value) : Object.hasOwn(value, key) ? [(value as Record<string, unknown>)[key]] : [];
-    return entries.some((entry) => below(entry, rest));
-  };
-  return places.split(', ').some((place) => place === 'framework' || below(draft, place.split('.')));
-}
-
-function isEmpty(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
-}
-
-const ON_ONE_LINE = new Set([
-  'python',
-  'resources',
-  'restart',
-  'after',
-  'endAfter',
-  'tags',
-  'gang',
-  'heartbeat',
-  'tensorboard',
-  'master',
-  'docker',
-]);
-
-function yamlOf(draft: Draft, file: string): string {
-  // `JSON.stringify` removes undefined values.
-  const entries = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
-    ([, value]: [string, unknown]) => !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
-  );
-  const document = new Document(Object.fromEntries(entries));
-  document.commentBefore = ` Converted from TonY's ${basename(file)}. tony-ts config explain KEY describes a key.`;
-  visit(document, {
-    Pair: (_, { key, value }) => {
-      if (isCollection(value) && ON_ONE_LINE.has(String(key))) {
-        value.flow = true;
-      }
-    },
-  });
-  return document.toString({ lineWidth: 0, flowCollectionPadding: false });
-}
-
-function missingOf(yaml: string, folder: string): string[] {
+function missingOf(yaml: string, file: string): string[] {
   try {
-    parseJob(yaml, { file: 'job.yaml', folder });
+    parseJob(yaml, { file: basename(file), folder: dirname(resolve(file)) });
     return [];
   } catch (error) {
     if (!(error instanceof TonyError)) {

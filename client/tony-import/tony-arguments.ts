@@ -1,7 +1,7 @@
 import { basename, isAbsolute } from 'node:path';
 import type { OptionNames } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { assignments } from './tony-values.ts';
+import { listedVariables } from './tony-values.ts';
 
 /** Arguments for TonY's ClusterSubmitter, which complement the configuration file. */
 export interface TonyArguments {
@@ -21,6 +21,8 @@ export interface TonyArguments {
   readonly containerEnv?: readonly string[];
   /** Values of `-shell_env`, each in the form `NAME=value`. */
   readonly shellEnv?: readonly string[];
+  /** File to which the caller writes the result. Relative paths in job.yaml, and positions of mistakes, refer to this file. */
+  readonly to?: string | undefined;
   /** Values of `-conf`, each in the form `key=value`. They override the configuration file. */
   readonly settings?: readonly string[];
 }
@@ -34,6 +36,7 @@ export const TONY_ARGUMENTS: OptionNames<TonyArguments> = {
   tensorboardLogDir: true,
   containerEnv: true,
   shellEnv: true,
+  to: true,
   settings: true,
 };
 
@@ -65,11 +68,28 @@ export function givenAssignments(option: string, values: readonly string[] = [],
   });
 }
 
-export function environmentOf(settings: ReadonlyMap<string, string>, { containerEnv, shellEnv }: TonyArguments): Record<string, string> {
-  return {
-    ...assignments(settings.get('tony.containers.envs')),
+export interface TonyEnvironment {
+  readonly env: Readonly<Record<string, string>>;
+  /** Sentences about entries that job.yaml does not contain as they are written, by key. */
+  readonly remarks: ReadonlyMap<string, string>;
+}
+
+export function environmentOf(settings: ReadonlyMap<string, string>, { containerEnv, shellEnv }: TonyArguments): TonyEnvironment {
+  const remarks = new Map<string, string>();
+  const listed = (key: string): Readonly<Record<string, string>> => {
+    const { variables, empty, refused } = listedVariables(settings.get(key));
+    const sentences = [
+      empty.length === 0 ? '' : `TonY splits the list at each comma, so these variables are empty: ${empty.join(', ')}`,
+      refused.length === 0 ? '' : `job.yaml does not accept the names of these variables: ${refused.join(', ')}`,
+    ];
+    remarks.set(key, sentences.filter((sentence) => sentence !== '').join('; '));
+    return variables;
+  };
+  const env = {
+    ...listed('tony.containers.envs'),
     ...Object.fromEntries(givenAssignments('--container-env', containerEnv, 'EPOCHS=3')),
-    ...assignments(settings.get('tony.execution.envs')),
+    ...listed('tony.execution.envs'),
     ...Object.fromEntries(givenAssignments('--shell-env', shellEnv, 'EPOCHS=3')),
   };
+  return { env, remarks };
 }

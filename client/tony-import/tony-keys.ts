@@ -1,3 +1,5 @@
+import { isTrue } from './tony-values.ts';
+
 /**
  * Key in job.yaml that corresponds to a TonY key. `remark` explains how the meaning differs. If `to` is null, `remark` explains why there
  * is no such key.
@@ -40,9 +42,14 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.sidecar.jobtypes': to('roles.*.sidecar'),
   'tony.application.stop-on-failure-jobtypes': to('roles.*.restart.policy', 'policy never: the first failure of such a task fails the job'),
   'tony.application.fail-on-worker-failure-enabled': (value) =>
-    value === 'false' ? to('success', "chief: the chief's result is the job's result") : not('success: all is the default'),
+    isTrue(value)
+      ? not('success: all is the default')
+      : to('success', 'ended: the job waits for all tracked tasks, and continues without tasks that fail for good'),
   'tony.application.tensorboard-log-dir': to('tensorboard.logdir', "YARN's tracking URL opens TensorBoard"),
-  'tony.application.prepare-stage': to('roles.*.after', 'the second-stage roles wait until the first-stage roles have succeeded'),
+  'tony.application.prepare-stage': to(
+    'roles.*.after',
+    'the second-stage roles wait until the first-stage roles have succeeded; TonY starts them also after a failure',
+  ),
   'tony.application.training-stage': to('roles.*.after'),
   'tony.application.enable-preprocess': not(PREPROCESS),
   'tony.application.placement-spec': not(NO_PLACEMENT),

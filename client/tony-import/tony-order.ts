@@ -1,13 +1,15 @@
 import { splitList } from './draft-files.ts';
 import type { Carrying } from './tony-keys.ts';
-import { number } from './tony-values.ts';
+import { isTrue, number } from './tony-values.ts';
 
 type Settings = ReadonlyMap<string, string>;
 
 /** Role keys in job.yaml that replace TonY's stages and group dependencies. */
 export interface DraftOrder {
   readonly after: { readonly role: string } | readonly { readonly role: string }[] | undefined;
-  readonly endAfter: { readonly role: string | readonly string[]; readonly within: string; readonly late: 'fail' | undefined } | undefined;
+  readonly endAfter:
+    | { readonly role: string | readonly string[]; readonly within?: string; readonly late?: 'fail' | undefined }
+    | undefined;
 }
 
 export interface Stages {
@@ -52,7 +54,7 @@ function draftEnd(settings: Settings, name: string, roles: readonly string[]): D
   if (only === undefined || seconds === undefined) {
     return undefined;
   }
-  const ignored = settings.get(`tony.application.dependency.${name}.timeout.after.${group}.ignored`) === 'true';
+  const ignored = isTrue(settings.get(`tony.application.dependency.${name}.timeout.after.${group}.ignored`));
   return { role: members.length === 1 ? only : members, within: `${seconds}s`, late: ignored ? undefined : 'fail' };
 }
 

@@ -7,7 +7,7 @@ import type { Observation } from '../connections/job-connection.ts';
 import type { JobSummary } from '../listing/job-lister.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { widthOf } from '../terminal/text-width.ts';
-import { JOB_ORDERINGS, jobFrame, jobsFrame, TASK_ORDERINGS } from './top-frame.ts';
+import { JOB_ORDERINGS, jobFrame, jobsFrame, TASK_ORDERINGS } from './top.ts';
 import { FIRST_VIEW, type TopView } from './top-view.ts';
 
 const ID = 'application_1795225023264_0001';

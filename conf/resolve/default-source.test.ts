@@ -21,6 +21,7 @@ test.each([
   ['cd src; python3 -m main', 'src/main.py'],
   ['PYTHONPATH=/opt/lib:src python3 -m main', 'src/main.py'],
   ['export PYTHONPATH=src; python3 -m main', 'src/main.py'],
+  ['env PYTHONPATH=src python3 -m main', 'src/main.py'],
 ])('the command %s names the file %s', (command, file) => {
   expect(beside(command)).toBe(file);
 });

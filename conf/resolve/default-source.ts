@@ -1,6 +1,7 @@
 import { realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join, relative, sep } from 'node:path';
+import { simpleCommands } from '../../platform/text/shell-words.ts';
 
 /**
  * Returns the first file to which a command refers, for example `train.ts` in `node train.ts`, or `trainer/main.py` in
@@ -12,22 +13,21 @@ import { isAbsolute, join, relative, sep } from 'node:path';
  */
 export function fileBeside(command: string, isFile: (path: string) => boolean): string | undefined {
   const folders = ['.'];
-  let previous: string | undefined;
-  for (const token of command.match(/[;&|()]+|(?:"[^"]*"|'[^']*'|[^\s;&|()"'])+/g) ?? []) {
-    if (/^[;&|()]/.test(token)) {
-      previous = undefined;
-      continue;
+  for (const { assignments, words } of simpleCommands(command)) {
+    const all = [...assignments, ...words];
+    for (const [at, word] of all.entries()) {
+      const previous = all[at - 1];
+      const entered = previous === 'cd' ? word : /^PYTHONPATH=(.*)/.exec(word)?.[1];
+      folders.push(...(entered?.split(':').filter((folder) => folder !== '' && !isAbsolute(folder)) ?? []));
+      const isName = at <= assignments.length && !word.includes('/');
+      const paths = previous === '-m' ? moduleFiles(word) : isName ? [] : [word];
+      const found = folders
+        .flatMap((folder) => paths.map((path) => pathIn(path, folder)))
+        .find((path) => path !== undefined && isFile(path));
+      if (found !== undefined) {
+        return found;
+      }
     }
-    const word = token.replace(/["']/g, '');
-    const isProgram: boolean = previous === undefined;
-    const entered = previous === 'cd' ? word : /^PYTHONPATH=(.*)/.exec(word)?.[1];
-    folders.push(...(entered?.split(':').filter((folder) => folder !== '' && !isAbsolute(folder)) ?? []));
-    const paths = previous === '-m' ? moduleFiles(word) : isProgram && !word.includes('/') ? [] : [word];
-    const found = folders.flatMap((folder) => paths.map((path) => pathIn(path, folder))).find((path) => path !== undefined && isFile(path));
-    if (found !== undefined) {
-      return found;
-    }
-    previous = isProgram && /^\w+=/.test(word) ? undefined : word;
   }
   return undefined;
 }

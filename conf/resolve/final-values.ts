@@ -1,8 +1,7 @@
 import type { Job, Role } from '../job.ts';
-import { EVERY_ROLE, type JobPart, type RolePart } from '../job-part.ts';
+import { type JobPart, type RolePart, roleValues } from '../job-part.ts';
 import { type DockerContainer, writtenDocker } from '../values/docker.ts';
 import { writtenDuration, writtenMemory } from '../values/units.ts';
-import { isTensorBoardRole } from './tensorboard-role.ts';
 
 /** Job setting that a final value in the site file overrides. */
 export interface FinalValue {
@@ -39,9 +38,10 @@ const DURATIONS: ReadonlySet<string> = new Set([
  * submits the job. The ApplicationMaster calls it to reject jobs whose settings differ from the final values.
  */
 export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
-  const changed: FinalValue[] = [];
   const { roles: _, ...ofJob } = final;
-  let result = job;
+  const { job: programKept, changed: ofProgram } = withFinalProgram(job, final);
+  const changed: FinalValue[] = [...ofProgram];
+  let result = programKept;
   for (const { path, value } of leavesOf(ofJob)) {
     const place = PLACES[path.join('.')] ?? path;
     const was = valueAt(result, place);
@@ -53,7 +53,7 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
   }
   const roles = job.roles.map((role) => {
     // Skip the role that tony-ts adds for TensorBoard, because its settings are fixed.
-    if (result.tensorboard.serve && isTensorBoardRole(role, result.tensorboard.memoryMb)) {
+    if (role.spare) {
       return role;
     }
     const ofRole = withRoleValues(role, partOfRole(role, final), result.env);
@@ -66,6 +66,39 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
   });
   return { job: { ...result, roles }, changed };
 }
+
+/** Variables of the ApplicationMaster that neither choose nor change the program that it runs. */
+const HARMLESS_VARIABLE = /^(TZ|LANG|LANGUAGE|LC_[A-Z]+)$/;
+
+/**
+ * A final `runtime` fixes the program that runs the ApplicationMaster. Everything else that chooses this program is then final too: its
+ * Docker image, and its environment variables, through which a job could load its own code (such as NODE_OPTIONS) or supply its own
+ * ResourceManager (such as a proxy). With `runtime: system`, the PATH of the job also chooses the program.
+ */
+function withFinalProgram(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
+  if (final.runtime === undefined) {
+    return { job, changed: [] };
+  }
+  const { env, docker } = job.master;
+  const isKept = (variable: string): boolean => HARMLESS_VARIABLE.test(variable) || Object.hasOwn(final.master?.env ?? {}, variable);
+  const kept = Object.fromEntries(Object.entries(env).filter(([variable]) => isKept(variable)));
+  const changed = Object.entries(env)
+    .filter(([variable]) => !isKept(variable))
+    .map(([variable, was]): FinalValue => ({ path: ['master', 'env', variable], was, is: NOT_SET }));
+  const isOwnImage = docker !== null && final.master?.docker === undefined;
+  if (isOwnImage) {
+    changed.push({ path: ['master', 'docker'], was: writtenDocker(docker), is: writtenDocker(null) });
+  }
+  const { PATH, ...withoutPath } = job.env;
+  const isOwnPath = PATH !== undefined && final.runtime === 'system' && final.env?.PATH === undefined;
+  if (isOwnPath) {
+    changed.push({ path: ['env', 'PATH'], was: PATH, is: NOT_SET });
+  }
+  const master = { ...job.master, env: kept, docker: isOwnImage ? null : docker };
+  return { job: { ...job, master, env: isOwnPath ? withoutPath : job.env }, changed };
+}
+
+const NOT_SET = 'nothing';
 
 /** Applies final values to one role. `env` contains the job's variables, which the role inherits. */
 export function withRoleValues(
@@ -104,20 +137,9 @@ export function describeFinalValue({ path, was, is }: FinalValue, source = 'job.
 
 /** Returns the final values for a role. Final variables for the whole job also override variables that the role sets. */
 function partOfRole(role: Role, { env = {}, roles = {} }: JobPart): RolePart {
-  const every = entryOf(roles, EVERY_ROLE);
-  const named = entryOf(roles, role.name);
+  const values = roleValues(roles, role.name);
   const shadowed = Object.entries(env).filter(([variable]) => Object.hasOwn(role.env, variable));
-  return {
-    ...every,
-    ...named,
-    resources: { ...every.resources, ...named.resources },
-    restart: { ...every.restart, ...named.restart },
-    env: { ...Object.fromEntries(shadowed), ...every.env, ...named.env },
-  };
-}
-
-function entryOf(roles: Readonly<Record<string, RolePart>>, name: string): RolePart {
-  return (Object.hasOwn(roles, name) ? roles[name] : undefined) ?? {};
+  return { ...values, env: { ...Object.fromEntries(shadowed), ...values.env } };
 }
 
 function placeInRole(path: Path): Path {

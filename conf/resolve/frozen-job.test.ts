@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { FrozenJob, Role } from '../job.ts';
 import { parseFrozenJob } from './frozen-job.ts';
 import { parseJob } from './load-job.ts';
+import { tensorBoardRole } from './tensorboard-role.ts';
 
 const frozen: FrozenJob = {
   version: 1,
@@ -20,6 +21,8 @@ const frozen: FrozenJob = {
   principal: null,
   resources: [{ name: 'tony', uri: 'hdfs://nn/x', type: 'archive', visibility: 'private', size: 1, timestamp: 2 }],
   roleResources: {},
+  fileSystems: [],
+  cacheEntries: [],
   cluster: { kind: 'yarn', hadoop: { 'fs.defaultFS': 'hdfs://nn' } },
 };
 
@@ -83,4 +86,25 @@ test.each([
   ['two roles that may grow', withWorkers({ maxInstances: 4 }, { name: 'other', chief: false, maxInstances: 4 }), /only one role may grow/],
 ])('parseFrozenJob rejects %s', (_, text, message) => {
   expect(() => parseFrozenJob(text)).toThrow(expect.objectContaining({ code: 'JOB_INVALID', message: expect.stringMatching(message) }));
+});
+
+const withTensorBoard = (changes: Partial<Role>, serve = true): string => {
+  const { job } = frozen;
+  const tensorboard = { ...job.tensorboard, serve };
+  return JSON.stringify({
+    ...frozen,
+    job: { ...job, tensorboard, roles: [...job.roles, { ...tensorBoardRole(tensorboard.memoryMb), ...changes }] },
+  });
+};
+
+// Final values of the site file do not apply to a spare role.
+test.each<[string, Partial<Role>, boolean]>([
+  ['another size', { resources: { memoryMb: 9999, vcores: 1, gpus: 0, other: {} } }, true],
+  ['another command', { command: 'python3 mine.py' }, true],
+  ['another environment', { env: { MINE: '1' } }, true],
+  ['another name', { name: 'mine' }, true],
+  ['no TensorBoard in the job', {}, false],
+])('only the role that tony-ts adds for TensorBoard may be spare: %s', (_, changes, serve) => {
+  expect(parseFrozenJob(withTensorBoard({})).job.roles.at(-1)?.spare).toBe(true);
+  expect(() => parseFrozenJob(withTensorBoard(changes, serve))).toThrow(/job\.roles\.1\.spare: only the role/);
 });

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { FrozenJob } from '../job.ts';
 import { principal } from '../job-values.ts';
+import type { ProbeOrder } from '../node-probe.ts';
 import { describeMistakes, resolvedJobSchema } from './resolved-job.ts';
 
 const strings = z.record(z.string(), z.string());
@@ -16,7 +17,9 @@ const resource = z.strictObject({
   timestamp: whole,
 });
 
-const frozenJob = z.strictObject({
+const yarnCluster = z.strictObject({ kind: z.literal('yarn'), hadoop: strings, masterReplacementMs: whole.optional() });
+
+const frozenJob: z.ZodType<FrozenJob> = z.strictObject({
   version: z.literal(1),
   applicationId: z.string(),
   user: z.string(),
@@ -33,10 +36,22 @@ const frozenJob = z.strictObject({
   principal: principal.nullable(),
   resources: z.array(resource),
   roleResources: z.record(z.string(), z.array(resource)),
-  cluster: z.discriminatedUnion('kind', [
-    z.strictObject({ kind: z.literal('yarn'), hadoop: strings, masterReplacementMs: whole.optional() }),
-    z.strictObject({ kind: z.literal('local'), directory: z.string() }),
-  ]),
+  fileSystems: z.array(z.string()),
+  cacheEntries: z.array(z.string()),
+  cluster: z.discriminatedUnion('kind', [yarnCluster, z.strictObject({ kind: z.literal('local'), directory: z.string() })]),
+});
+
+const probeOrder: z.ZodType<ProbeOrder> = z.strictObject({
+  version: z.literal(1),
+  applicationId: z.string(),
+  user: z.string(),
+  staging: z.string(),
+  submittedAt: z.number(),
+  cacheEntries: z.array(z.string()),
+  cluster: yarnCluster,
+  resources: z.array(resource),
+  nodes: z.array(z.strictObject({ node: z.string(), host: z.string(), rack: z.string(), label: z.string().nullable() })),
+  timeoutMs: whole,
 });
 
 /**
@@ -44,13 +59,25 @@ const frozenJob = z.strictObject({
  * @throws TonyError JOB_INVALID with the first few mistakes.
  */
 export function parseFrozenJob(text: string): FrozenJob {
+  return parse(frozenJob, text);
+}
+
+/**
+ * Parses the job.json of a probe.
+ * @throws TonyError JOB_INVALID with the first few mistakes.
+ */
+export function parseProbeOrder(text: string): ProbeOrder {
+  return parse(probeOrder, text);
+}
+
+function parse<T>(schema: z.ZodType<T>, text: string): T {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
     throw new TonyError('JOB_INVALID', `job.json is not valid JSON: ${messageOf(error)}.`, { cause: error });
   }
-  const parsed = frozenJob.safeParse(value);
+  const parsed = schema.safeParse(value);
   if (parsed.success) {
     return parsed.data;
   }

@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
+import { FRAMEWORK_NAMES } from '../frameworks/names.ts';
 import { processesOf } from '../processes.ts';
 import { loadJob, parseJob } from './load-job.ts';
 import { checkedJob } from './resolved-job.ts';
@@ -55,6 +56,7 @@ describe('a job file', () => {
           chief: true,
           ranked: true,
           servesParameters: false,
+          spare: false,
           retryOn: null,
           timeLimitMs: null,
           after: [],
@@ -293,10 +295,11 @@ gang: {timeout: 20m}
       'job.yaml:1:7  name: may contain only letters, digits, spaces and . _ : @ + -, and must start with a letter, a digit or _',
       expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is not a known key; did you mean `queue`\? \(known: name, queue, /),
       'job.yaml:3:10  command: expected a string, found `5`',
-      'job.yaml:4:12  framework: `tfj` is not one of tfjs, pytorch, tensorflow, jax, horovod, mpi, none; did you mean `tfjs`?',
+      `job.yaml:4:12  framework: \`tfj\` is not one of ${FRAMEWORK_NAMES.join(', ')}; did you mean \`tfjs\`?`,
       'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `5`',
       'job.yaml:8:16  roles.worker.instances: expected a number, or {min, max}, found `two`',
       'job.yaml:9:25  roles.worker.resources.memory: expected a size such as 512m or 4g, found `2x`',
+      'job.yaml:9:29  roles.worker.resources.gpu: is not a resource type; did you mean `gpus`?',
       'job.yaml:9:43  roles.worker.resources.gpus: must be at least 0',
       'job.yaml:10:3  roles.Evaluator: `Evaluator` is not a valid role name (lower-case letters, digits and -)',
       'job.yaml:11:10  timeout: must be at least 1 s',
@@ -347,7 +350,7 @@ gang: {timeout: 20m}
     [
       'a short name with its unit',
       'name: a\ncommand: x\nroles: {b: {resources: {mem: 4g}}}',
-      /resources\.mem: did you mean `memory`\? YARN resource type `mem` requires a whole number, found `4g`/,
+      /resources\.mem: is not a resource type; did you mean `memory`\?/,
     ],
     [
       'a fraction of another resource',
@@ -371,7 +374,11 @@ gang: {timeout: 20m}
       'name: a\ncommand: x\nstrategy: {wireSecurity: tls}\nroles: {b: {}}',
       /strategy.*`tls` is not one of none, authenticated, encrypted/,
     ],
-    ['an unknown strategy', 'name: a\ncommand: x\nstrategy: gossip\nroles: {b: {}}', /`gossip` is not one of all-reduce, parameter-server/],
+    [
+      'an unknown strategy',
+      'name: a\ncommand: x\nstrategy: gossip\nroles: {b: {}}',
+      /expected all-reduce or parameter-server, .*, found `gossip`/,
+    ],
     [
       'a maximum below the minimum',
       'name: a\ncommand: x\nroles: {b: {instances: {min: 3, max: 2}}}',
@@ -417,7 +424,7 @@ gang: {timeout: 20m}
       return `  ${name.toUpperCase()}: &${name} [${Array(9).fill(below).join(', ')}]`;
     });
     expect(mistakes(`name: a\nenv:\n${levels.join('\n')}\nroles: {b: {command: x}}`)[0]).toMatch(
-      /^job\.yaml:4:10 {2}Excessive alias count/,
+      /^job\.yaml:4:10 {2}the aliases of this file would expand to too many values/,
     );
   });
 
@@ -427,7 +434,7 @@ gang: {timeout: 20m}
       message: 'Cannot read the job file /nowhere/job.yaml: no such file or directory.',
       exitCode: 2,
     });
-    await expect(loadJob('/')).rejects.toMatchObject({ message: 'Cannot read the job file /: illegal operation on a directory.' });
+    await expect(loadJob('/')).rejects.toMatchObject({ message: 'Cannot read the job file /: it is a folder.' });
   });
 });
 
@@ -458,4 +465,48 @@ describe('--set', () => {
   test.each(['a', '=3', 'a..b=1', 'a=[1'])('rejects %s', (assignment) => {
     expect(() => parse(MINIMAL, [assignment])).toThrow(expect.objectContaining({ code: 'USAGE' }));
   });
+});
+
+test('reports durations and amounts above the limit with their lines, in all keys', () => {
+  const text = [
+    'name: a',
+    'command: x',
+    'timeout: 99999999999d',
+    'gang: {timeout: 99999999999d}',
+    'heartbeat: {interval: 99999999999d}',
+    'master: {failureWindow: 99999999999d, startTimeout: 99999999999d, memory: 99999999999t}',
+    'tags: [""]',
+    'roles: {w: {timeLimit: 99999999999d, resources: {memroy: 1m, memory: 99999999999t, yarn.io/fpga: 99999999999}}}',
+  ].join('\n');
+  const lines = mistakes(text);
+  for (const key of ['timeout', 'gang.timeout', 'heartbeat.interval', 'master.failureWindow', 'master.startTimeout', 'master.memory']) {
+    expect(lines.filter((line) => line.includes(`  ${key}: must be at most `))).toHaveLength(1);
+  }
+  for (const key of ['timeLimit', 'resources.memory', 'resources.yarn.io/fpga']) {
+    expect(lines.filter((line) => line.includes(`  roles.w.${key}: must be at most `))).toHaveLength(1);
+  }
+  expect(lines.filter((line) => line.includes('resources.memroy: is not a resource type; did you mean `memory`?'))).toHaveLength(1);
+  expect(lines.filter((line) => line.includes('tags.0'))).toHaveLength(1);
+  expect(lines).toHaveLength(11);
+});
+
+test.each([
+  [`name: ${'x'.repeat(201)}`, 'name: must have at most 200 characters'],
+  [`name: a\ncheckpoint: {sync: ${'x'.repeat(201)}}`, 'checkpoint.sync: must have at most 200 characters'],
+  ['name: a\nprocessesPerTask: null', 'processesPerTask: expected auto, or a number from 1 to 16, found nothing'],
+  ['name: a\npython: null', 'python: expected system, {requirements, version, platform} or {archive}, found nothing'],
+  ['name: a\npython: systm', 'found `systm`; did you mean `system`?'],
+  ['name: a\nstrategy: {type: .nan}', 'strategy.type: `.nan` is not one of all-reduce, parameter-server'],
+  ['name: a\nframework: null', 'framework: expected tfjs or '],
+  ['name: a\nremoteAccess: yes', 'remoteAccess: expected true or false, found `yes`'],
+  ['name: a\nqueue: "a\\nb"', 'queue: must be one line of visible text'],
+  ['name: a\nqueue: " "', 'queue: must be one line of visible text'],
+  ['name: a\nqueue: "a\\0b"', 'queue: must be one line of visible text'],
+  ['name: a\npython: {requirements: "a\\0b"}', 'python.requirements: must be one line of visible text'],
+  ['name: a\nmaster: {env: {A: "a\\0b"}}', 'master.env.A: contains a NUL character'],
+  [`name: a\nx: ${'['.repeat(20_000)}${']'.repeat(20_000)}`, 'lists and mappings are nested too deeply here'],
+])('a mistake says what is expected: %#', (text, message) => {
+  const found = mistakes(`${text}\ncommand: x\nroles: {w: {}}`);
+  expect(found).toHaveLength(1);
+  expect(found[0]).toContain(message);
 });

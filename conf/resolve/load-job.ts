@@ -1,25 +1,25 @@
 import { readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { basename, dirname, isAbsolute, resolve } from 'node:path';
-import { type Document, isMap, parse } from 'yaml';
+import { basename, dirname, resolve } from 'node:path';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
-import { fileErrorOf, messageOf, TonyError } from '../../platform/errors.ts';
+import { fileErrorOf, TonyError } from '../../platform/errors.ts';
+import { resolvePath } from '../../platform/files/resolve-path.ts';
 import type { Job, Role } from '../job.ts';
 import { defaultsSchema, EVERY_ROLE } from '../job-part.ts';
 import { type JobYaml, jobJsonSchema, jobSchema } from '../job-schema.ts';
+import { isTextKey } from '../job-values.ts';
 import { toPython } from '../python.ts';
-import { fileProblems, toShippedFiles } from '../shipped-files.ts';
-import { factsOf } from '../values/frameworks.ts';
+import { toShippedFiles } from '../shipped-files.ts';
 import { isUri } from '../values/is-uri.ts';
-import { resourceKeyProblem } from '../values/resource-key.ts';
+import { resourceProblemAt } from '../values/resource-key.ts';
 import { YamlFile, type YamlProblem } from '../yaml-file.ts';
-import { commandProblems } from './command-problems.ts';
 import { fileBeside, isFileIn, isTooBroad } from './default-source.ts';
 import { withDefaults } from './default-values.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
-import { type OrderedRole, orderProblems } from './role-order.ts';
+import { frameworkProblems, unprotected } from './framework-problems.ts';
+import { isIndependent, meaningProblems, trackingOf } from './job-problems.ts';
+import { applyOverride, overriddenBy } from './overrides.ts';
 import type { SiteConfig } from './site.ts';
-import { chiefOf, isRanked, isServing, strategyProblems, unprotected, withStrategyRoles } from './strategy-roles.ts';
+import { chiefOf, isRanked, isServing, withStrategyRoles } from './strategy-roles.ts';
 
 export interface LoadOptions {
   /** Overrides in `--set` syntax, for example `roles.worker.instances=4`. Values are YAML. `\.` stands for a dot within a key. */
@@ -32,6 +32,12 @@ export interface LoadOptions {
 
 const LOAD_OPTIONS: OptionNames<LoadOptions> = { set: true, site: true, onOverridden: true };
 
+/** Hints for files that exist, by the code of the file system's error. */
+const UNREADABLE_HINTS: Readonly<Record<string, string>> = {
+  EACCES: 'Give your user read access to the file.',
+  EISDIR: 'Pass the path of the job file in this folder, such as job.yaml.',
+};
+
 /**
  * Reads and validates a job.yaml.
  * @throws TonyError JOB_UNREADABLE if the file cannot be read; JOB_INVALID with the line, the column and the expected value of every
@@ -39,14 +45,32 @@ const LOAD_OPTIONS: OptionNames<LoadOptions> = { set: true, site: true, onOverri
  */
 export async function loadJob(path: string, options: LoadOptions = {}): Promise<Job> {
   checkOptions('loadJob', options, LOAD_OPTIONS);
+  return (await readJob(path)).parse(options);
+}
+
+export interface ReadJob {
+  readonly text: string;
+  /** @throws TonyError JOB_INVALID */
+  readonly parse: (options: LoadOptions) => Job;
+}
+
+/**
+ * Reads a job.yaml before the cluster's site file is known.
+ * @throws TonyError JOB_UNREADABLE
+ */
+export async function readJob(path: string): Promise<ReadJob> {
   let text: string;
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new TonyError('JOB_UNREADABLE', `Cannot read the job file ${path}: ${fileErrorOf(error)}.`, { cause: error });
+    const { code = '' } = error as NodeJS.ErrnoException;
+    throw new TonyError('JOB_UNREADABLE', `Cannot read the job file ${path}: ${fileErrorOf(error)}.`, {
+      cause: error,
+      ...(Object.hasOwn(UNREADABLE_HINTS, code) && { hint: UNREADABLE_HINTS[code] }),
+    });
   }
   const folder = dirname(resolve(path));
-  return parseJob(text, { ...options, file: path, folder, isFile: isFileIn(folder) });
+  return { text, parse: (options) => parseJob(text, { ...options, file: path, folder, isFile: isFileIn(folder) }) };
 }
 
 export interface ParseOptions extends LoadOptions {
@@ -68,6 +92,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
     what: 'job file',
     code: 'JOB_INVALID',
     expected: 'a mapping with the keys name and roles',
+    isText: isTextKey,
   });
   const overridden = new Map<string, string>();
   for (const assignment of options.set ?? []) {
@@ -82,8 +107,14 @@ export function parseJob(text: string, options: ParseOptions): Job {
       return filled;
     },
     schema: jobJsonSchema,
+    key: resourceProblemAt,
     missing: { roles: 'at least one role is required' },
-    meaning: (file) => [...meaningProblems(file), ...sourceProblems(file, options), ...commandProblems(file, sets(filled, ['framework']))],
+    meaning: (file) => [
+      ...meaningProblems(file),
+      ...sourceProblems(file, options),
+      ...frameworkProblems(file, sets(filled, ['framework'])),
+    ],
+    independent: isIndependent,
     elsewhere: (path) => {
       const override = overriddenBy(path, overridden);
       if (override !== undefined) {
@@ -97,14 +128,11 @@ export function parseJob(text: string, options: ParseOptions): Job {
     return job;
   }
   const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, written, site), site.final);
-  if (factsOf(settled.framework) !== null && settled.strategy.wireSecurity !== 'none') {
-    throw new TonyError(
-      'JOB_INVALID',
-      `${site.from} requires wireSecurity ${settled.strategy.wireSecurity}: ${unprotected(job.framework)}.`,
-      {
-        hint: 'Ask the cluster admin to allow such jobs.',
-      },
-    );
+  const reason = unprotected(settled.framework);
+  if (reason !== undefined && settled.strategy.wireSecurity !== 'none') {
+    throw new TonyError('JOB_INVALID', `${site.from} requires wireSecurity ${settled.strategy.wireSecurity}: ${reason}.`, {
+      hint: 'Ask the cluster admin to allow such jobs.',
+    });
   }
   for (const value of changed) {
     // A role inherits the variables in the job's `env`.
@@ -147,133 +175,6 @@ function sets(written: unknown, path: readonly (string | number)[]): boolean {
     value = (value as Readonly<Record<string | number, unknown>>)[key];
   }
   return true;
-}
-
-/** Applies an override, for example `roles.worker.instances=4`, to the document. Creates missing keys. */
-function applyOverride(document: Document, assignment: string, overridden: Map<string, string>): void {
-  const equals = assignment.indexOf('=');
-  const keys = splitKeys(assignment.slice(0, Math.max(0, equals)));
-  if (equals < 1 || keys.some((key) => key === '')) {
-    throw new TonyError('USAGE', `--set ${assignment} is not an assignment.`, { hint: 'Use the format --set roles.worker.instances=4.' });
-  }
-  let value: unknown;
-  try {
-    value = parse(assignment.slice(equals + 1));
-  } catch (error) {
-    throw new TonyError('USAGE', `The value of --set ${assignment} is not valid YAML: ${messageOf(error)}.`, {
-      hint: 'Quote the value, as in --set \'command="node train.ts --rate 0.1"\'.',
-      cause: error,
-    });
-  }
-  for (let depth = 1; depth < keys.length; depth++) {
-    const parent = document.getIn(keys.slice(0, depth), true);
-    if (parent !== undefined && !isMap(parent)) {
-      document.deleteIn(keys.slice(0, depth));
-    }
-  }
-  document.setIn(keys, value === undefined ? undefined : document.createNode(value));
-  overridden.set(keys.join('\u0000'), assignment);
-}
-
-function splitKeys(path: string): string[] {
-  return path.split(/(?<!\\)\./).map((key) => key.replaceAll('\\.', '.').trim());
-}
-
-function overriddenBy(path: readonly (string | number)[], overridden: ReadonlyMap<string, string>): string | undefined {
-  for (let length = path.length; length > 0; length--) {
-    const found = overridden.get(path.slice(0, length).join('\u0000'));
-    if (found !== undefined) {
-      return found;
-    }
-  }
-  return undefined;
-}
-
-function schemeProblems({ checkpoint, tensorboard, data }: JobYaml): YamlProblem[] {
-  const places: (readonly [YamlProblem['path'], string | undefined])[] = [
-    [['checkpoint', 'dir'], checkpoint.dir],
-    [['tensorboard', 'logdir'], tensorboard.logdir],
-    ...Object.entries(data).map(([name, place]) => [['data', name], place] as const),
-  ];
-  return places.flatMap(([path, place]) => {
-    if (place === undefined || !isUri(place) || /^(hdfs|webhdfs|swebhdfs|viewfs|s3|s3a|s3n|file):/i.test(place)) {
-      return [];
-    }
-    return [
-      {
-        path,
-        message: `tony-ts does not support ${place.slice(0, place.indexOf(':'))} storage: write an hdfs://, webhdfs://, swebhdfs://, viewfs://, s3:// or file:// URI, or a path`,
-      },
-    ];
-  });
-}
-
-/** Reports mistakes that the schema cannot detect. */
-function meaningProblems(file: JobYaml): YamlProblem[] {
-  const problems = [...strategyProblems(file), ...schemeProblems(file), ...fileProblems(file)];
-  const names = Object.keys(file.roles);
-  const complete = withStrategyRoles(file);
-  if (names.length === 0) {
-    problems.push({ path: ['roles'], message: 'at least one role is required' });
-  }
-  for (const name of names) {
-    const role = file.roles[name];
-    if (role === undefined) {
-      continue;
-    }
-    const kept = complete.roles[name];
-    if (kept !== undefined && kept.command === undefined && file.command === undefined) {
-      problems.push({
-        path: ['roles', name],
-        atKey: true,
-        message: 'neither the role nor the job sets a command: write `command: node train.ts`',
-      });
-    }
-    for (const resource of Object.keys(role.resources)) {
-      const message = resourceKeyProblem(resource);
-      if (message !== undefined) {
-        problems.push({ path: ['roles', name, 'resources', resource], atKey: true, message });
-      }
-    }
-    if (role.restart.policy === 'never' && role.retryOn !== undefined) {
-      problems.push({
-        path: ['roles', name, 'retryOn'],
-        message: 'has no effect with `restart.policy: never`: remove one of the two keys',
-      });
-    }
-    if (role.sidecar && role.untracked) {
-      problems.push({ path: ['roles', name, 'untracked'], message: 'a role cannot be both sidecar and untracked' });
-    }
-    if (role.chief === true && (role.sidecar || role.untracked)) {
-      problems.push({
-        path: ['roles', name, 'chief'],
-        message: 'the chief must be tracked: remove sidecar and untracked, or choose another role',
-      });
-    }
-    if (role.ranked === true && (role.sidecar || role.untracked)) {
-      problems.push({
-        path: ['roles', name, 'ranked'],
-        message: 'only tracked roles can take part in all-reduce: remove sidecar and untracked',
-      });
-    }
-  }
-  problems.push(
-    ...orderProblems(orderedRoles(complete), complete.success).map(({ path, message }) => ({ path: ['roles', ...path], message })),
-  );
-  const chiefs = names.filter((name) => file.roles[name]?.chief === true);
-  for (const name of chiefs.slice(1)) {
-    problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
-  }
-  // Ignore roles that the strategy removes. If no role remains, `strategyProblems` reports the mistake.
-  const remaining = Object.entries(complete.roles);
-  if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
-    problems.push({
-      path: ['roles'],
-      atKey: true,
-      message: 'at least one role must be tracked, because tracked tasks decide when the job ends',
-    });
-  }
-  return problems;
 }
 
 /**
@@ -327,6 +228,7 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
       chief: name === chief,
       ranked: isRanked(name, role),
       servesParameters: serves,
+      spare: false,
     };
   });
   return {
@@ -363,24 +265,6 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
   };
 }
 
-function trackingOf(file: JobYaml, name: string): Role['tracking'] {
-  const role = file.roles[name];
-  return role?.sidecar ? 'sidecar' : role?.untracked || isServing(file, name) ? 'untracked' : 'tracked';
-}
-
-function orderedRoles(file: JobYaml): OrderedRole[] {
-  const chief = chiefOf(file);
-  return Object.entries(file.roles).map(([name, role]) => ({
-    name,
-    after: role.after ?? [],
-    endAfter: role.endAfter === undefined ? null : { roles: role.endAfter.role },
-    tracking: trackingOf(file, name),
-    chief: name === chief,
-    ranked: isRanked(name, role),
-    servesParameters: isServing(file, name),
-  }));
-}
-
 function toMaster({ memory, nodeLabel, failureWindow, startTimeout, ...same }: JobYaml['master']): Job['master'] {
   return {
     ...same,
@@ -389,11 +273,4 @@ function toMaster({ memory, nodeLabel, failureWindow, startTimeout, ...same }: J
     failureWindowMs: failureWindow ?? null,
     startTimeoutMs: startTimeout ?? null,
   };
-}
-
-function resolvePath(path: string, folder: string): string {
-  if (path === '~' || path.startsWith('~/')) {
-    return resolve(homedir(), path.slice(2));
-  }
-  return isAbsolute(path) ? resolve(path) : resolve(folder, path);
 }

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { TonyError } from '../../platform/errors.ts';
+import { FRAMEWORK_NAMES } from '../frameworks/names.ts';
 import type { Job } from '../job.ts';
-import { FRAMEWORKS } from '../values/frameworks.ts';
 import { parseJob } from './load-job.ts';
 import { checkedJob } from './resolved-job.ts';
 import { tensorBoardRole } from './tensorboard-role.ts';
@@ -53,7 +53,7 @@ const file = fc.record(
   {
     name: fc.constantFrom('j', 'a job', 'x'.repeat(200)),
     command: fc.constant('node train.ts'),
-    framework: fc.constantFrom(...FRAMEWORKS),
+    framework: fc.constantFrom(...FRAMEWORK_NAMES),
     strategy: fc.constantFrom('all-reduce', 'parameter-server', { type: 'parameter-server', staleness: 1_000_000 }),
     tensorboard: fc.constantFrom(true, false, { memory: '2g', logdir: 'logs' }),
     timeout: fc.constantFrom('1s', '2.5h', '99999d'),

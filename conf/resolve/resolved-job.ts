@@ -1,17 +1,19 @@
+import { isDeepStrictEqual } from 'node:util';
 import * as z from 'zod';
 import { TonyError } from '../../platform/errors.ts';
+import { frameworkOf } from '../frameworks.ts';
 import type { Job, Role } from '../job.ts';
 import * as values from '../job-values.ts';
 import { resolvedPython } from '../python.ts';
 import { pathProblem, resolvedFiles } from '../shipped-files.ts';
 import { resolvedDocker } from '../values/docker.ts';
-import { factsOf } from '../values/frameworks.ts';
 import { otherResourceProblem } from '../values/resource-key.ts';
-import { count, MOST_MEMORY_MB, text } from '../values/value-schemas.ts';
+import { anyText, count, LONGEST_DURATION_MS, MOST_MEMORY_MB, text } from '../values/value-schemas.ts';
 import type { YamlProblem } from '../yaml-file.ts';
+import { SYNC_WITH_LIBRARY, unprotected } from './framework-problems.ts';
 import { orderProblems } from './role-order.ts';
-import { SERVING_ROLE, SYNC_WITH_TFJS, unprotected } from './strategy-roles.ts';
-import { isTensorBoardRole } from './tensorboard-role.ts';
+import { SERVING_ROLE } from './strategy-roles.ts';
+import { tensorBoardRole } from './tensorboard-role.ts';
 
 /*
  * Schema of a resolved job, which is the `job` field in job.json, or a Job that a program passes to `submit`. The schema enforces every
@@ -22,7 +24,7 @@ const environment = z.record(values.variableName, z.string());
 const acl = z.strictObject({ users: z.array(text()), groups: z.array(text()) });
 const label = text().nullable();
 const memoryMb = () => count(1, MOST_MEMORY_MB);
-const ms = ({ min, max = Number.MAX_SAFE_INTEGER }: { readonly min: number; readonly max?: number }) => count(min, max);
+const ms = ({ min, max = LONGEST_DURATION_MS }: { readonly min: number; readonly max?: number }) => count(min, max);
 
 const other = z.record(z.string(), count(0)).superRefine((amounts, context) => {
   for (const key of Object.keys(amounts)) {
@@ -38,7 +40,7 @@ const role: z.ZodType<Role> = z.strictObject({
   instances: values.taskCount(),
   maxInstances: values.taskCount(),
   resources: z.strictObject({ memoryMb: memoryMb(), vcores: values.vcoreCount(), gpus: values.gpuCount(), other }),
-  command: text(),
+  command: anyText(),
   files: resolvedFiles.default([]),
   env: environment,
   nodeLabel: label,
@@ -46,7 +48,10 @@ const role: z.ZodType<Role> = z.strictObject({
   restart: z.strictObject({ policy: values.restartPolicy, maxRestarts: count(0) }),
   retryOn: values.retryOn.nullable().default(null),
   timeLimitMs: ms(values.TASK_TIME_LIMIT).nullable().default(null),
-  after: z.array(z.strictObject({ role: values.roleName, state: values.awaitedState })).default([]),
+  after: z
+    .array(z.strictObject({ role: values.roleName, state: values.awaitedState }))
+    .max(values.MOST_ROLES, { abort: true, error: values.TOO_MANY_CONDITIONS })
+    .default([]),
   endAfter: z
     .strictObject({ roles: z.array(values.roleName).min(1), withinMs: ms(values.END_WITHIN), late: values.late })
     .nullable()
@@ -55,31 +60,32 @@ const role: z.ZodType<Role> = z.strictObject({
   chief: z.boolean(),
   ranked: z.boolean(),
   servesParameters: z.boolean(),
+  spare: z.boolean().default(false),
 });
 
 export const resolvedJobSchema: z.ZodType<Job> = z
   .strictObject({
     name: values.jobName,
     queue: text(),
-    source: z.strictObject({ path: text(), exclude: z.array(text()) }).nullable(),
+    source: z.strictObject({ path: anyText(), exclude: z.array(anyText()) }).nullable(),
     framework: values.framework,
     processesPerTask: values.processesPerTask,
-    runtime: text(),
+    runtime: anyText(),
     python: resolvedPython.default({ type: 'system' }),
-    data: z.record(values.dataName, text()),
+    data: z.record(values.dataName, anyText()),
     files: resolvedFiles.default([]),
     env: environment,
-    roles: z.array(role).min(1),
+    roles: z.array(role).min(1).max(values.MOST_ROLES, { abort: true, error: values.TOO_MANY_ROLES }),
     success: values.success,
     gang: z.strictObject({ timeoutMs: ms(values.GANG_TIMEOUT) }),
     heartbeat: z.strictObject({ intervalMs: ms(values.HEARTBEAT_INTERVAL), missed: values.missedHeartbeats() }),
     checkpoint: z.strictObject({
-      dir: text().nullable(),
+      dir: anyText().nullable(),
       everySteps: values.checkpointEvery(),
       keep: values.checkpointKeep(),
       sync: values.syncFolder().nullable().default(null),
     }),
-    tensorboard: z.strictObject({ logdir: text().nullable(), serve: z.boolean(), memoryMb: memoryMb() }),
+    tensorboard: z.strictObject({ logdir: anyText().nullable(), serve: z.boolean(), memoryMb: memoryMb() }),
     strategy: z.discriminatedUnion('type', [
       z.strictObject({ type: z.literal('all-reduce'), wire: values.wire, wireSecurity: values.wireSecurity }),
       z.strictObject({
@@ -90,14 +96,14 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     ]),
     timeoutMs: ms(values.JOB_TIMEOUT).nullable(),
     acls: z.strictObject({ view: acl, modify: acl }),
-    kerberos: z.strictObject({ keytab: text(), principal: values.principal.nullable() }).nullable(),
+    kerberos: z.strictObject({ keytab: anyText(), principal: values.principal.nullable() }).nullable(),
     remoteAccess: z.boolean(),
     master: z.strictObject({
       memoryMb: memoryMb(),
       vcores: values.masterVcoreCount(),
       nodeLabel: label,
       docker: resolvedDocker,
-      env: environment,
+      env: z.record(values.masterVariableName, z.string()),
       logLevel: values.logLevel,
       failureWindowMs: ms(values.FAILURE_WINDOW).nullable(),
       startTimeoutMs: ms(values.MASTER_START_TIMEOUT).nullable(),
@@ -114,16 +120,17 @@ export const resolvedJobSchema: z.ZodType<Job> = z
 /** Reports combinations of values that cannot result from a valid job.yaml. */
 function roleProblems(job: Job): YamlProblem[] {
   return job.roles.flatMap((each, index) => {
-    const { name, instances, maxInstances, restart, retryOn, tracking, chief, ranked, servesParameters } = each;
+    const { name, instances, maxInstances, restart, retryOn, tracking, chief, ranked, servesParameters, spare } = each;
     const serves = job.strategy.type === 'parameter-server' && name === SERVING_ROLE;
     const rules: readonly (readonly [boolean, string, string])[] = [
       [job.roles.findIndex((other) => other.name === name) === index, 'name', `is also the name of another role: ${name}`],
       [maxInstances >= instances, 'maxInstances', 'is less than instances'],
       [maxInstances === instances || ranked, 'maxInstances', 'only a ranked role may grow'],
+      [restart.maxRestarts <= values.MOST_RESTARTS, 'restart', `must be at most ${values.MOST_RESTARTS}`],
       [
-        restart.maxRestarts <= values.MOST_RESTARTS || isTensorBoardRole(each, job.tensorboard.memoryMb),
-        'restart',
-        `must be at most ${values.MOST_RESTARTS}`,
+        !spare || (job.tensorboard.serve && isDeepStrictEqual(each, tensorBoardRole(job.tensorboard.memoryMb))),
+        'spare',
+        'only the role that tony-ts adds for TensorBoard may be spare',
       ],
       [restart.policy === 'on-failure' || retryOn === null, 'retryOn', 'contradicts `restart.policy: never`'],
       [!chief || tracking === 'tracked', 'chief', 'the chief must be tracked'],
@@ -153,35 +160,37 @@ function problemsOfAll({ roles, framework, strategy, checkpoint }: Job): YamlPro
     [roles.filter(({ chief }) => chief).length === 1, 'exactly one role must be the chief'],
     [roles.some(({ tracking }) => tracking === 'tracked'), 'at least one role must be tracked'],
   ];
+  const reason = unprotected(framework);
   const unprotectedProblem =
-    factsOf(framework) === null || strategy.wireSecurity === 'none'
-      ? []
-      : [{ path: ['strategy', 'wireSecurity'], message: unprotected(framework) }];
-  const syncProblem = framework === 'tfjs' && checkpoint.sync !== null ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_TFJS }] : [];
+    reason === undefined || strategy.wireSecurity === 'none' ? [] : [{ path: ['strategy', 'wireSecurity'], message: reason }];
+  const syncProblem =
+    frameworkOf(framework).trainingLibrary === 'always' && checkpoint.sync !== null
+      ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_LIBRARY }]
+      : [];
   return [...rules.flatMap(([holds, message]) => (holds ? [] : [{ path: ['roles'], message }])), ...unprotectedProblem, ...syncProblem];
 }
 
 function fileProblems({ files, roles }: Job): YamlProblem[] {
+  const ofJob = new Set(files.map(({ name }) => name));
   return [
-    { path: ['files'], own: files, above: [] },
-    ...roles.map(({ files: own }, at) => ({ path: ['roles', at, 'files'], own, above: files })),
-  ].flatMap(({ path, own, above }) =>
-    own.flatMap(({ name, path: place, visibility }, at) => {
-      const isTaken = [...above, ...own.slice(0, at)].some((other) => other.name === name);
-      const message = isTaken ? `${name} is the name of two files` : pathProblem(place, visibility);
+    { path: ['files'], own: files, above: new Set<string>() },
+    ...roles.map(({ files: own }, at) => ({ path: ['roles', at, 'files'], own, above: ofJob })),
+  ].flatMap(({ path, own, above }) => {
+    const before = new Set<string>();
+    return own.flatMap(({ name, path: place, visibility }, at) => {
+      const message = above.has(name) || before.has(name) ? `${name} is the name of two files` : pathProblem(place, visibility);
+      before.add(name);
       return message === undefined ? [] : [{ path: [...path, at], message }];
-    }),
-  );
+    });
+  });
 }
 
 const MOST_MISTAKES = 5;
 
 /** Describes the first few mistakes with their paths. `whole` is the name of the validated object. */
 export function describeMistakes({ issues }: z.ZodError, whole: string): string {
-  return issues
-    .slice(0, MOST_MISTAKES)
-    .map(({ path, message }) => `${path.join('.') || whole}: ${message}`)
-    .join('; ');
+  const mistakes = new Set(issues.map(({ path, message }) => `${path.join('.') || whole}: ${message}`));
+  return [...mistakes].slice(0, MOST_MISTAKES).join('; ');
 }
 
 /**

@@ -1,6 +1,12 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { role } from '../job.fixture.ts';
+import type { Role } from '../job.ts';
+import { MOST_ROLES } from '../job-values.ts';
+import { stagesOf } from '../role-stages.ts';
 import { parseJob } from './load-job.ts';
 import { checkedJob } from './resolved-job.ts';
+import { type OrderedRole, orderProblems } from './role-order.ts';
 
 const parse = (roles: string, head = '') =>
   parseJob(`name: stages\ncommand: run\n${head.includes('framework') ? '' : 'framework: none\n'}${head}roles:\n${roles}`, {
@@ -108,4 +114,111 @@ test('added parameter servers do not inherit after, timeLimit and retryOn from t
   const head = 'framework: tfjs\nstrategy: parameter-server\n';
   const { roles } = parse('  load: { ranked: false }\n  worker: { after: { role: load }, timeLimit: 1h, retryOn: [3] }\n', head);
   expect(roles.find(({ name }) => name === 'ps')).toMatchObject({ after: [], timeLimitMs: null, retryOn: null, endAfter: null });
+});
+
+/** Roles of which each waits for all roles before it. The number of paths between roles doubles with each role. */
+const ladder = (count: number): OrderedRole[] =>
+  Array.from({ length: count }, (_, index) =>
+    role({
+      name: `r${index}`,
+      after: Array.from({ length: index }, (_, other) => ({ role: `r${other}`, state: 'running' as const })),
+    }),
+  );
+
+describe('circles', () => {
+  const problemsOf = (roles: readonly OrderedRole[]) => orderProblems(roles, 'all');
+
+  /** A check of every path would not end before the test's time limit. */
+  test('are found among as many roles and paths as a job can have', () => {
+    const roles = ladder(MOST_ROLES);
+    expect(problemsOf(roles)).toEqual([]);
+    const closed = roles.with(0, role({ name: 'r0', after: [{ role: `r${MOST_ROLES - 1}`, state: 'running' }] }));
+    expect(problemsOf(closed)).toEqual([
+      { path: ['r0', 'after'], message: expect.stringMatching(/wait for each other: r0 waits for r99 .*r0$/) },
+    ]);
+    expect(stagesOf({ roles: roles as Role[] })).toEqual([roles.map(({ name }) => name)]);
+  });
+
+  test('are reported exactly if roles wait for each other, each as a way along conditions that exist', () => {
+    const waits = fc
+      .integer({ min: 1, max: 9 })
+      .chain((count) =>
+        fc.tuple(
+          fc.array(fc.tuple(fc.nat(count - 1), fc.nat(count - 1)), { maxLength: 20 }),
+          fc.subarray([...Array(count).keys()]),
+          fc.constant(count),
+        ),
+      );
+    fc.assert(
+      fc.property(waits, ([edges, ranked, count]) => {
+        const isGang = (index: number) => ranked.includes(index);
+        const conditions = edges.filter(([from, to]) => from !== to && !(isGang(from) && isGang(to)));
+        const roles = Array.from({ length: count }, (_, index) =>
+          role({
+            name: `r${index}`,
+            ranked: isGang(index),
+            after: conditions.filter(([from]) => from === index).map(([, to]) => ({ role: `r${to}`, state: 'running' as const })),
+          }),
+        );
+        const group = (index: number) => (isGang(index) ? -1 : index);
+        // Independent computation: remove groups that wait for no remaining group, until nothing changes.
+        let left = conditions.map(([from, to]) => [group(from), group(to)] as const);
+        for (let before = -1; before !== left.length; ) {
+          before = left.length;
+          left = left.filter(([, to]) => left.some(([from]) => from === to));
+        }
+        const [problem, ...more] = problemsOf(roles);
+        expect(more).toEqual([]);
+        expect(problem !== undefined).toBe(left.length > 0);
+        if (problem !== undefined) {
+          const names = problem.message
+            .replace(/^.*: /, '')
+            .split(' waits for ')
+            .map((name) => Number(name.slice(1)));
+          expect(problem.path).toEqual([`r${names[0]}`, 'after']);
+          expect(group(names[0] ?? -2)).toBe(group(names.at(-1) ?? -3));
+          for (const [at, to] of names.slice(1).entries()) {
+            expect(conditions.some((wait) => group(wait[0]) === group(names[at] ?? -2) && wait[1] === to)).toBe(true);
+          }
+        }
+      }),
+    );
+  });
+});
+
+describe('a role that ends after others', () => {
+  test.each([
+    ['  a: { ranked: false, endAfter: { role: b } }\n  b: { ranked: false, endAfter: { role: a } }\n', 'a waits for b waits for a'],
+    ['  a: { ranked: false, endAfter: { role: b } }\n  b: { ranked: false, after: { role: a } }\n', 'a waits for b waits for a'],
+    [
+      '  a: { ranked: false, endAfter: { role: b } }\n  b: { ranked: false, endAfter: { role: c } }\n  c: { ranked: false, after: { role: a } }\n',
+      'a waits for b waits for c waits for a',
+    ],
+    // All ranked roles succeed at the same time, so c waits for b, too.
+    ['  a: {}\n  b: { endAfter: { role: c } }\n  c: { ranked: false, after: { role: a } }\n', 'b waits for c waits for b'],
+  ])('must not wait for its own end: %j', (roles, circle) => {
+    expect(mistakeOf(roles)).toContain(`endAfter: the roles wait for each other's end: ${circle}`);
+  });
+
+  test.each([
+    '  a: { ranked: false, endAfter: { role: b } }\n  b: { ranked: false, after: { role: a, state: running } }\n',
+    '  a: { ranked: false, endAfter: { role: [b, c] } }\n  b: { ranked: false, endAfter: { role: c } }\n  c: {}\n',
+    '  worker: {}\n  ps: { ranked: true, endAfter: { role: worker } }\n  e: { ranked: false, endAfter: { role: worker } }\n',
+  ])('may wait for roles that end first: %j', (roles) => {
+    expect(mistakeOf(roles)).toBe('');
+  });
+});
+
+test('limits the number of roles and conditions before it compares them', () => {
+  const job = parse('  worker: {}\n');
+  const many = ladder(MOST_ROLES + 1) as Role[];
+  expect(() => checkedJob({ ...job, roles: many })).toThrow('roles: a job has at most 100 roles');
+  expect(mistakeOf(many.map(({ name }) => `  ${name}: {}\n`).join(''))).toContain('roles: a job has at most 100 roles');
+  const after = Array.from({ length: MOST_ROLES + 1 }, () => ({ role: 'a', state: 'running' as const }));
+  expect(() => checkedJob({ ...job, roles: [...job.roles, role({ name: 'b', after })] })).toThrow(
+    'a role waits for at most 100 conditions',
+  );
+  expect(mistakeOf(`  a: {}\n  b: { ranked: false, after: [${'{ role: a },'.repeat(MOST_ROLES + 1)}] }\n`)).toContain(
+    'a role waits for at most 100 conditions',
+  );
 });

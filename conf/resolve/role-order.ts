@@ -1,4 +1,4 @@
-import type { EndAfter, Role, RoleCondition } from '../job.ts';
+import type { EndAfter, Job, Role, RoleCondition } from '../job.ts';
 import { inGang } from '../role-conditions.ts';
 import type { YamlProblem } from '../yaml-file.ts';
 
@@ -11,18 +11,19 @@ export type OrderedRole = Pick<Role, 'name' | 'after' | 'tracking' | 'chief' | '
 };
 
 /** Reports `after` and `endAfter` settings that can never be satisfied. Each problem's path starts with the role name. */
-export function orderProblems(roles: readonly OrderedRole[], success: 'all' | 'chief'): YamlProblem[] {
+export function orderProblems(roles: readonly OrderedRole[], success: Job['success']): YamlProblem[] {
   const mistakes = roles.flatMap((role) => [...unreachable(role, roles, success), ...endless(role, roles)]);
-  return mistakes.length > 0 ? mistakes : circles(roles);
+  const waiting = mistakes.length > 0 ? mistakes : circles(roles);
+  return waiting.length > 0 ? waiting : endCircles(roles);
 }
 
-function unreachable(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): YamlProblem[] {
+function unreachable(role: OrderedRole, roles: readonly OrderedRole[], success: Job['success']): YamlProblem[] {
   const problems = role.after.flatMap((condition) => {
     const message = impossible(role, condition, roles);
     return message === null ? [] : [{ path: [role.name, 'after'], message }];
   });
   if (problems.length > 0 || role.tracking === 'tracked') {
-    return problems.length > 0 || success === 'all' ? problems : neverStarts(role, roles, success);
+    return problems.length > 0 || success !== 'chief' ? problems : neverStarts(role, roles, success);
   }
   return neverStarts(role, roles, success);
 }
@@ -44,7 +45,7 @@ function impossible(role: OrderedRole, { role: name, state }: RoleCondition, rol
 }
 
 /** Reports a role that would never start, because the job ends as soon as the roles for which it waits have succeeded. */
-function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], success: 'all' | 'chief'): YamlProblem[] {
+function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], success: Job['success']): YamlProblem[] {
   const deciding = roles.filter(({ tracking, chief }) => (success === 'chief' ? chief : tracking === 'tracked'));
   const awaited = role.after.filter(({ state }) => state === 'succeeded').map((condition) => condition.role);
   // All ranked tasks succeed at the same time.
@@ -77,32 +78,102 @@ function unknown(name: string, roles: readonly OrderedRole[]): string {
   return `there is no role \`${name}\` (roles: ${roles.map((role) => role.name).join(', ')})`;
 }
 
-/** Reports each role that waits for itself indirectly, through other roles. Treats the gang as a single role. */
+/** A role, and one of the roles for which it waits. */
+interface Wait {
+  readonly from: OrderedRole;
+  readonly to: OrderedRole;
+}
+
+/**
+ * Reports the first role that waits for itself indirectly, through other roles. Treats the gang as a single role. Follows each wait once,
+ * because the job may belong to another user.
+ */
 function circles(roles: readonly OrderedRole[]): YamlProblem[] {
+  const named = new Map(roles.map((role) => [role.name, role]));
   const gang = roles.filter(inGang);
-  const together = (role: OrderedRole) => (inGang(role) ? gang : [role]);
-  const reaches = (from: OrderedRole, goal: OrderedRole, seen: ReadonlySet<string>): string[] | null => {
-    for (const member of together(from)) {
-      for (const { role: name } of member.after) {
-        const next = roles.find((each) => each.name === name);
-        if (next === undefined || seen.has(name)) {
-          continue;
+  const first = (role: OrderedRole): OrderedRole => (inGang(role) ? (gang[0] ?? role) : role);
+  const checked = new Set<OrderedRole>();
+  const positions = new Map<OrderedRole, number>();
+  const way: Wait[] = [];
+  const circleFrom = (start: OrderedRole): Wait[] | null => {
+    if (positions.has(start)) {
+      return way.slice(positions.get(start));
+    }
+    if (checked.has(start)) {
+      return null;
+    }
+    checked.add(start);
+    positions.set(start, way.length);
+    for (const from of inGang(start) ? gang : [start]) {
+      for (const to of from.after.flatMap(({ role }) => named.get(role) ?? [])) {
+        way.push({ from, to });
+        const circle = circleFrom(first(to));
+        if (circle !== null) {
+          return circle;
         }
-        const rest = together(goal).includes(next) ? [] : reaches(next, goal, new Set([...seen, name]));
-        if (rest !== null) {
-          return [name, ...rest];
-        }
+        way.pop();
       }
     }
+    positions.delete(start);
     return null;
   };
-  return roles
-    .filter(({ after }) => after.length > 0)
-    .flatMap((role) => {
-      const way = reaches(role, role, new Set());
-      return way === null
-        ? []
-        : [{ path: [role.name, 'after'], message: `the roles wait for each other: ${[role.name, ...way].join(' waits for ')}` }];
-    })
-    .slice(0, 1);
+  for (const role of roles) {
+    const circle = circleFrom(first(role));
+    if (circle !== null) {
+      const begin = circle.findIndex(({ from }) => from === roles.find((each) => circle.some((wait) => wait.from === each)));
+      const rotated = [...circle.slice(begin), ...circle.slice(0, begin)];
+      const names = [rotated[0]?.from, ...rotated.map(({ to }) => to)].flatMap((each) => each?.name ?? []);
+      return [{ path: [names[0] ?? '', 'after'], message: `the roles wait for each other: ${names.join(' waits for ')}` }];
+    }
+  }
+  return [];
+}
+
+/**
+ * Reports the first role that ends after a role that cannot end before it: because that role ends after it as well, or because that role
+ * starts only after it has succeeded. Visits each role once.
+ */
+function endCircles(roles: readonly OrderedRole[]): YamlProblem[] {
+  const named = new Map(roles.map((role) => [role.name, role]));
+  const gang = roles.filter(inGang);
+  const ranked = roles.filter((role) => role.ranked);
+  const conditions = (role: OrderedRole) =>
+    (inGang(role) ? gang : [role]).flatMap(({ after }) => after.filter(({ state }) => state === 'succeeded'));
+  /** Returns the roles that must end before this one. All ranked roles succeed at the same time. */
+  const awaited = (role: OrderedRole): OrderedRole[] => [
+    ...(role.endAfter?.roles ?? []).flatMap((name) => named.get(name) ?? []),
+    ...conditions(role).flatMap(({ role: name }) => (named.get(name)?.ranked ? ranked : (named.get(name) ?? []))),
+  ];
+  const checked = new Set<OrderedRole>();
+  const way: OrderedRole[] = [];
+  const circleFrom = (role: OrderedRole): OrderedRole[] | null => {
+    if (way.includes(role)) {
+      return way.slice(way.indexOf(role));
+    }
+    if (checked.has(role)) {
+      return null;
+    }
+    checked.add(role);
+    way.push(role);
+    for (const next of awaited(role)) {
+      const circle = circleFrom(next);
+      if (circle !== null) {
+        return circle;
+      }
+    }
+    way.pop();
+    return null;
+  };
+  for (const role of roles) {
+    const circle = circleFrom(role);
+    if (circle !== null) {
+      const begin = Math.max(
+        0,
+        circle.findIndex(({ endAfter }) => endAfter !== null),
+      );
+      const names = [...circle.slice(begin), ...circle.slice(0, begin + 1)].map(({ name }) => name);
+      return [{ path: [names[0] ?? '', 'endAfter'], message: `the roles wait for each other's end: ${names.join(' waits for ')}` }];
+    }
+  }
+  return [];
 }

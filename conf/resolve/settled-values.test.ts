@@ -19,7 +19,7 @@ function load(text: string, site: string, set: readonly string[] = []): { job: J
     file: '/home/alice/job.yaml',
     folder: '/',
     set,
-    site: parseSite(site, 'site.yaml'),
+    site: parseSite(site || '{}', 'site.yaml'),
     onOverridden: (line) => messages.push(line),
   });
   return { job, messages };
@@ -256,21 +256,6 @@ roles:
     expect(changed(JSON.parse(JSON.stringify(brought)))).toEqual([]);
   });
 
-  test.each<[string, Partial<Role>]>([
-    ['another size', { resources: { memoryMb: 9999, vcores: 1, gpus: 0, other: {} } }],
-    ['another command', { command: 'python3 mine.py' }],
-    ['another environment', { env: { MINE: '1' } }],
-    ['other restarts', { restart: { policy: 'never', maxRestarts: 0 } }],
-  ])('apply to a role named tensorboard that differs from the added one: %s', (_, changes) => {
-    const { job } = load(`${JOB}tensorboard: true\nroles: {worker: {}}\n`, '');
-    const { final } = parseSite("final: {roles: {'*': {nodeLabel: cpu}}}", 'x');
-    const { changed } = withFinalValues(
-      { ...job, roles: [...job.roles, { ...tensorBoardRole(job.tensorboard.memoryMb), ...changes }] },
-      final,
-    );
-    expect(changed.map(({ path }) => path.join('.'))).toEqual(['roles.worker.nodeLabel', 'roles.tensorboard.nodeLabel']);
-  });
-
   test('apply to a role named tensorboard in job.yaml that resembles the added one but runs another command', () => {
     const { job } = load(
       `${JOB}tensorboard: true\nroles: {worker: {}, tensorboard: {sidecar: true, command: mine, resources: {memory: 1g}, env: {A: mine}}}\n`,
@@ -281,7 +266,7 @@ roles:
 });
 
 test('loadJob with a site file reports a missing job file', async () => {
-  await expect(loadJob('/nowhere/job.yaml', { site: parseSite('', 'x') })).rejects.toMatchObject({ code: 'JOB_UNREADABLE' });
+  await expect(loadJob('/nowhere/job.yaml', { site: parseSite('{}', 'x') })).rejects.toMatchObject({ code: 'JOB_UNREADABLE' });
 });
 
 describe('every key of a site file', () => {
@@ -391,7 +376,7 @@ describe('for any job and site file', () => {
   const jobs = part(fc.record({ worker: rolePart, evaluator: rolePart }, { requiredKeys: ['worker'] })).map(
     (written) => ({ name: 'j', command: 'c', roles: { worker: {} }, ...(written as object) }) as JobInput,
   );
-  const PLAIN = parseSite('', 'x');
+  const PLAIN = parseSite('{}', 'x');
 
   test("defaults keep the job's values, and final values apply in the end", () => {
     fc.assert(

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
-import { authorityFileOf, DEFAULT_SITE, keytabOf, parseSite, siteJsonSchema, storageOfSite } from './site.ts';
+import { authorityFileOf, DEFAULT_SITE, keytabOf, parseKeepingSite, parseSite, siteJsonSchema, storageOfSite } from './site.ts';
 
 const EXAMPLE = new URL('../tony-site.yaml', import.meta.url);
 const SCHEMA = new URL('../site.schema.json', import.meta.url);
@@ -20,7 +20,7 @@ function mistakes(text: string): string {
   throw new Error('there is no mistake');
 }
 
-test.each(['', '\n', '# nothing\n', '---\n', 'history: {}\n'])('%j gives the defaults', (text) => {
+test.each(['{}', '# nothing\n', '---\n', 'history: {}\n'])('%j gives the defaults', (text) => {
   expect({ ...parseSite(text, 'x'), from: null }).toEqual(DEFAULT_SITE);
   expect(DEFAULT_SITE).toEqual({
     from: null,
@@ -157,7 +157,7 @@ final:
   roles: {worker: {instances: {min: 1, max: 2}}}
 `;
   expect(mistakes(text).split('\n')).toEqual([
-    'The site file has 13 mistakes:',
+    'The site file has 14 mistakes:',
     '  tony-site.yaml:2:3  defaults.name: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:3:25  defaults.heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `1`',
     '  tony-site.yaml:4:16  defaults.checkpoint.dir: can be set in job.yaml only, not in a site file',
@@ -165,6 +165,7 @@ final:
     '  tony-site.yaml:6:11  defaults.roles.*.command: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:6:23  defaults.roles.*.chief: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:6:56  defaults.roles.*.resources.memory: expected a size such as 512m or 4g, found `lots`',
+    '  tony-site.yaml:6:62  defaults.roles.*.resources.gpu: is not a resource type; did you mean `gpus`?',
     '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
     '  tony-site.yaml:9:3  final.source: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:10:14  final.strategy.type: can be set in job.yaml only, not in a site file',
@@ -210,6 +211,25 @@ quotas:
   ]);
 });
 
+test('reports misspelt resource types together with invalid values', () => {
+  const text = `
+quotas:
+  roles: {worker: {task: {gpus: x, gpu: 2, memroy: 1m}}, task: {instances: 3}}
+  users: {task: {job: {instances: 2}}}
+defaults: {roles: {'*': {resources: {vcore: 1}}}}
+final: {roles: {worker: {resources: {mem: 1g}}}, timeout: 99999999999d}
+`;
+  expect(mistakes(text).split('\n').slice(1)).toEqual([
+    '  tony-site.yaml:3:33  quotas.roles.worker.task.gpus: expected a whole number, found `x`',
+    '  tony-site.yaml:3:36  quotas.roles.worker.task.gpu: is not a resource type; did you mean `gpus`?',
+    '  tony-site.yaml:3:44  quotas.roles.worker.task.memroy: is not a resource type; did you mean `memory`?',
+    '  tony-site.yaml:4:24  quotas.users.task.job.instances: is not a resource type: write `instances` next to `resources`, not within it',
+    '  tony-site.yaml:5:38  defaults.roles.*.resources.vcore: is not a resource type; did you mean `vcores`?',
+    '  tony-site.yaml:6:38  final.roles.worker.resources.mem: is not a resource type; did you mean `memory`?',
+    '  tony-site.yaml:6:59  final.timeout: must be at most 36500 d',
+  ]);
+});
+
 test('site.schema.json equals the generated schema (UPDATE=1 rewrites it)', async () => {
   const wanted = `${JSON.stringify(siteJsonSchema(), null, 2)}\n`;
   if (process.env.UPDATE === '1') {
@@ -221,4 +241,29 @@ test('site.schema.json equals the generated schema (UPDATE=1 rewrites it)', asyn
 test('the age limit of the cache is at least one day', () => {
   expect(parseSite('cache: {maxAge: 30d}', 'x').cache).toEqual({ maxAgeMs: 30 * DAY_MS });
   expect(() => parseSite('cache: {maxAge: 23h}', 'x')).toThrow('must be at least 24 h');
+});
+
+test.each(['', '\n', ' \n\t\n', '\uFEFF'])('a site file without any text is a mistake: %j', (text) => {
+  expect(() => parseSite(text, 'site.yaml')).toThrow(/site\.yaml:1:1 {2}the file is empty: write `\{\}`/);
+  expect(() => parseKeepingSite(text, 'site.yaml')).toThrow('the file is empty');
+});
+
+describe('the place of histories', () => {
+  const limits = 'quotas: {users: {alice: {jbo: {gpus: 1}}}}';
+
+  test('is known in spite of mistakes in other sections', () => {
+    const { history, cache } = parseKeepingSite(`history: {dir: /tony/history, keep: 30d}\ncache: {maxAge: 7d}\n${limits}`, 'site.yaml');
+    expect(history).toEqual({ dir: '/tony/history', url: null, keepMs: 30 * DAY_MS });
+    expect(cache).toEqual({ maxAgeMs: 7 * DAY_MS });
+    expect(parseKeepingSite(limits, 'site.yaml').history).toEqual(DEFAULT_SITE.history);
+  });
+
+  test.each([
+    ['a mistake in its own section', `history: {dirr: /a}\n${limits}`, /history\.dirr[\s\S]*jbo/],
+    ['a value of another type', `history: 5\n${limits}`, /history: expected a mapping/],
+    ['text that is not YAML', 'history: {dir: /a\nquotas: [', /site\.yaml:/],
+    ['a list', '- history', /expected a mapping/],
+  ])('is unknown with %s, and the error lists all mistakes', (_, text, message) => {
+    expect(() => parseKeepingSite(text, 'site.yaml')).toThrow(message);
+  });
 });

@@ -1,9 +1,12 @@
 import { parse } from 'yaml';
 import * as z from 'zod';
+import { isRecord } from '../../platform/is-record.ts';
+import { withoutEnd } from '../../platform/text/without-end.ts';
 import { defaultsSchema, finalSchema, type JobPart, whyNotInSite } from '../job-part.ts';
-import { type Quotas, quotaSchema, unknownAmounts } from '../quota-schema.ts';
+import { isTextKey } from '../job-values.ts';
+import { limitProblemAt, type Quotas, quotaSchema } from '../quota-schema.ts';
 import type { JsonSchema } from '../values/json-schema.ts';
-import { resourceKeyProblem } from '../values/resource-key.ts';
+import { resourceProblemAt } from '../values/resource-key.ts';
 import { duration, text } from '../values/value-schemas.ts';
 import { YamlFile, type YamlProblem } from '../yaml-file.ts';
 
@@ -29,16 +32,13 @@ export interface SiteConfig {
     readonly maxAgeMs: number | null;
   };
   readonly tls: {
-    /** PEM file with the cluster's certificate authorities. A relative path is resolved against the site file's folder. */
+    /** PEM file with the cluster's certificate authorities. See `resolvePath`. */
     readonly ca: string | null;
   };
   readonly storage: {
     /** Address of HttpFS or Knox for the default file system, or addresses keyed by nameservice or `host:port`. Null if there is none. */
     readonly gateway: StorageGateway | null;
-    /**
-     * File that contains `USER:PASSWORD` for the gateway. A relative path is resolved against the site file's folder, and a path that
-     * starts with `~/` against the home folder.
-     */
+    /** File that contains `USER:PASSWORD` for the gateway. See `resolvePath`. */
     readonly credentials: string | null;
   };
   /** Keytab for clients. If null, clients use their ticket caches. */
@@ -52,7 +52,7 @@ export type StorageGateway = string | Readonly<Record<string, string>>;
 
 export interface SiteKeytab {
   readonly principal: string;
-  /** Path of the keytab. A relative path is resolved against the site file's folder. */
+  /** Path of the keytab. See `resolvePath`. */
   readonly keytab: string;
 }
 
@@ -96,7 +96,7 @@ const siteSchema = z.strictObject({
     .strictObject({
       ca: text()
         .describe(
-          "PEM file with the cluster's own certificate authorities, in addition to the truststore in ssl-client.xml. Relative paths are resolved against the folder that contains the site file. Ignored in a site file on HDFS, because tony-ts needs the certificate authorities before it can read files from HDFS.",
+          "PEM file with the cluster's own certificate authorities, in addition to the truststore in ssl-client.xml. Relative paths are resolved against the folder that contains the site file; ~/ is the user's home folder. Ignored in a site file on HDFS, because tony-ts needs the certificate authorities before it can read files from HDFS.",
         )
         .optional(),
     })
@@ -114,7 +114,7 @@ const siteSchema = z.strictObject({
         .optional(),
       credentials: text()
         .describe(
-          "File with mode 600 that contains USER:PASSWORD for a gateway that requires HTTP Basic authentication. ~/ is the user's home folder. Jobs receive the credentials as a token.",
+          "File with mode 600 that contains USER:PASSWORD for a gateway that requires HTTP Basic authentication. Relative paths are resolved against the folder that contains the site file; ~/ is the user's home folder. Jobs receive the credentials as a token.",
         )
         .optional(),
     })
@@ -128,7 +128,7 @@ const siteSchema = z.strictObject({
         })
         .describe('Kerberos principal of the keytab. `_HOST` stands for the full host name of this machine.'),
       keytab: text().describe(
-        "File with the principal's keys. Relative paths are resolved against the folder that contains the site file.",
+        "File with the principal's keys. Relative paths are resolved against the folder that contains the site file; ~/ is the user's home folder.",
       ),
     })
     .describe(
@@ -140,7 +140,7 @@ const siteSchema = z.strictObject({
   final: finalSchema.optional().describe('Values that override job.yaml and --set, in job.yaml syntax.'),
 });
 
-export const DEFAULT_SITE: SiteConfig = { ...parseSite('', SITE_FILE), from: null };
+export const DEFAULT_SITE: SiteConfig = { ...parseSite('{}', SITE_FILE), from: null };
 
 /**
  * Parses the text of a tony-site.yaml.
@@ -154,16 +154,19 @@ export function parseSite(text: string, file: string): SiteConfig {
     code: 'SITE_INVALID',
     expected: 'a mapping with the keys history, cache, tls, storage, kerberos, quotas, defaults and final',
     mayBeEmpty: true,
+    isText: ([section, ...path]) => (section === 'defaults' || section === 'final') && isTextKey(path),
   });
   const { history, cache, tls, storage, kerberos, quotas, final } = yaml.check(siteSchema, {
     schema: siteJsonSchema,
     unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
+    key: ([section, ...path]) => (section === 'quotas' ? limitProblemAt(path) : resourceProblemAt(path)),
     meaning: meaningProblems,
+    independent: ([section]) => section !== 'history',
   });
   const { defaults } = (yaml.written() ?? {}) as { readonly defaults?: SiteConfig['defaults'] };
   return {
     from: file,
-    history: { dir: history.dir ?? null, url: history.url?.replace(/\/+$/, '') ?? null, keepMs: history.keep },
+    history: { dir: history.dir ?? null, url: history.url === undefined ? null : withoutEnd(history.url, '/'), keepMs: history.keep },
     cache: { maxAgeMs: cache.maxAge ?? null },
     tls: { ca: tls.ca ?? null },
     storage: { gateway: storage.gateway ?? null, credentials: storage.credentials ?? null },
@@ -172,6 +175,30 @@ export function parseSite(text: string, file: string): SiteConfig {
     defaults: defaults ?? {},
     final: final ?? {},
   };
+}
+
+/** The sections that say where and for how long jobs' files are kept. */
+export type KeepingSite = Pick<SiteConfig, 'history' | 'cache'>;
+
+/**
+ * Parses the sections `history` and `cache` of a tony-site.yaml, and ignores mistakes in other sections: limits do not concern ended jobs.
+ * @throws TonyError SITE_INVALID if these sections contain mistakes, or if the text is not YAML
+ */
+export function parseKeepingSite(text: string, file: string): KeepingSite {
+  try {
+    return parseSite(text, file);
+  } catch (error) {
+    try {
+      const value: unknown = parse(text, { logLevel: 'error' });
+      if (!isRecord(value)) {
+        throw error;
+      }
+      const { history = {}, cache = {} } = value;
+      return parseSite(JSON.stringify({ history, cache }), file);
+    } catch {
+      throw error;
+    }
+  }
 }
 
 /** Returns `tls.ca` from a site file that has not been validated, or null if it is not set. */
@@ -214,12 +241,8 @@ export function siteJsonSchema(): JsonSchema {
   return { title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
 }
 
-function meaningProblems({ history, quotas, defaults, final }: z.output<typeof siteSchema>): YamlProblem[] {
-  const problems: YamlProblem[] = [
-    ...unknownAmounts(quotas).map((problem) => ({ ...problem, atKey: true })),
-    ...resourceProblems('defaults', defaults),
-    ...resourceProblems('final', final),
-  ];
+function meaningProblems({ history }: z.output<typeof siteSchema>): YamlProblem[] {
+  const problems: YamlProblem[] = [];
   if (history.url !== undefined && history.dir === undefined) {
     problems.push({
       path: ['history', 'url'],
@@ -227,16 +250,6 @@ function meaningProblems({ history, quotas, defaults, final }: z.output<typeof s
     });
   }
   return problems;
-}
-
-function resourceProblems(section: 'defaults' | 'final', part: JobPart = {}): YamlProblem[] {
-  return Object.entries(part.roles ?? {}).flatMap(([role, { resources = {} }]) =>
-    Object.keys(resources).flatMap((resource): YamlProblem[] => {
-      const message = resourceKeyProblem(resource);
-      const path = [section, 'roles', role, 'resources', resource];
-      return message === undefined ? [] : [{ path, atKey: true, message }];
-    }),
-  );
 }
 
 function gatewayAddress(): z.ZodString {

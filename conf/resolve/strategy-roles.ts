@@ -1,6 +1,5 @@
+import { frameworkOf } from '../frameworks.ts';
 import type { JobYaml } from '../job-schema.ts';
-import { MOST_PROCESSES, processesOf } from '../processes.ts';
-import { type Framework, factsOf } from '../values/frameworks.ts';
 import type { YamlProblem } from '../yaml-file.ts';
 
 // Adapts a job's roles to its strategy. With `parameter-server`, the tasks of the `ps` role store the weights. With `all-reduce`, tony-ts
@@ -35,7 +34,7 @@ export function chiefOf(file: JobYaml): string | undefined {
 
 /** Adds roles that the strategy requires, and removes roles that it does not use. */
 export function withStrategyRoles(file: JobYaml): JobYaml {
-  if (file.framework !== 'tfjs') {
+  if (frameworkOf(file.framework).trainingLibrary !== 'always') {
     return file;
   }
   const { [SERVING_ROLE]: given, ...others } = file.roles;
@@ -72,6 +71,7 @@ export function strategyProblems(file: JobYaml): YamlProblem[] {
   const problems: YamlProblem[] = [];
   const names = Object.keys(file.roles);
   const ps = file.roles[SERVING_ROLE];
+  const { trainingLibrary } = frameworkOf(file.framework);
   const refuse = (path: YamlProblem['path'], message: string) => problems.push({ path, message });
   if (file.strategy.type === 'parameter-server') {
     const serving = ['roles', SERVING_ROLE];
@@ -84,16 +84,15 @@ export function strategyProblems(file: JobYaml): YamlProblem[] {
     if (ps?.ranked) {
       refuse([...serving, 'ranked'], 'a parameter server has no rank, because it serves the workers');
     }
-    if (file.framework === 'tfjs' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile))) {
+    if (trainingLibrary === 'always' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile))) {
       refuse(['strategy'], 'no role would train: add a `worker` role in addition to the `ps` role');
     }
-    if (file.framework !== 'tfjs' && factsOf(file.framework) === null && ps === undefined) {
+    if (trainingLibrary === 'possibly' && ps === undefined) {
       refuse(['strategy'], 'add a `ps` role: tony-ts adds it only for framework tfjs');
     }
   } else if (names.length > 0 && Object.keys(withStrategyRoles(file).roles).length === 0) {
     refuse(['roles'], 'no role would train: add a `worker` role in addition to the `ps` role');
   }
-  problems.push(...frameworkProblems(file));
   const elastic = names.filter((name) => isElastic(file.roles[name]));
   for (const name of names) {
     const role = file.roles[name];
@@ -112,90 +111,6 @@ export function strategyProblems(file: JobYaml): YamlProblem[] {
     }
   }
   return problems;
-}
-
-/** Explains why a job with this framework cannot set `wireSecurity`. */
-export function unprotected(framework: Framework): string {
-  const title = factsOf(framework)?.title ?? framework;
-  return `tony-ts protects only the connections of framework tfjs, and cannot protect those between ${title} programs`;
-}
-
-/**
- * Rejects settings that do not apply to the job's framework. Also rejects environment variables that tony-ts sets for the framework.
- */
-function frameworkProblems(file: JobYaml): YamlProblem[] {
-  const facts = factsOf(file.framework);
-  const problems = [...processProblems(file), ...syncProblems(file)];
-  if (facts === null) {
-    return problems;
-  }
-  const { strategy } = file;
-  if (strategy.type === 'parameter-server' || strategy.wire !== 'float32') {
-    problems.push({
-      path: ['strategy'],
-      message: `applies only to framework tfjs: the code of ${facts.title} programs determines how they exchange gradients; remove the key`,
-    });
-  } else if (strategy.wireSecurity !== 'none') {
-    problems.push({ path: ['strategy', 'wireSecurity'], message: `${unprotected(file.framework)}; write \`wireSecurity: none\`` });
-  }
-  const ps = file.roles[SERVING_ROLE];
-  if (ps !== undefined && !isRanked(SERVING_ROLE, ps) && !ps.untracked && !ps.sidecar) {
-    problems.push({
-      path: ['roles', SERVING_ROLE],
-      atKey: true,
-      message: `tony-ts has no parameter servers for framework ${file.framework}: remove the role, or write \`ranked: true\` if its tasks start together with the others`,
-    });
-  }
-  for (const [name, role] of Object.entries(file.roles).filter(([each, role]) => isRanked(each, role))) {
-    const { rankedRoles } = facts;
-    if (rankedRoles !== undefined && !rankedRoles.includes(name)) {
-      problems.push({
-        path: ['roles', name],
-        atKey: true,
-        message: `${facts.title} recognises only tasks named ${rankedRoles.join(', ')} and evaluator: rename the role, or write \`ranked: false\``,
-      });
-    } else if (rankedRoles !== undefined && name === 'chief' && role.instances.max > 1) {
-      problems.push({ path: ['roles', name, 'instances'], message: `${facts.title} allows only one chief` });
-    }
-  }
-  const environments: readonly (readonly [YamlProblem['path'], Readonly<Record<string, string>>])[] = [
-    [['env'], file.env],
-    ...Object.entries(file.roles).map(([name, role]) => [['roles', name, 'env'], role.env] as const),
-  ];
-  for (const [path, environment] of environments) {
-    for (const variable of facts.variables.filter((name) => Object.hasOwn(environment, name))) {
-      problems.push({
-        path: [...path, variable],
-        atKey: true,
-        message: `tony-ts sets this variable for framework ${file.framework}: remove it, or write \`framework: none\` to set all such variables yourself`,
-      });
-    }
-  }
-  return problems;
-}
-
-/**
- * Message for `tfjs` jobs that set `checkpoint.sync`. In such a job, the training library and the executor would write different files to
- * the same folder.
- */
-export const SYNC_WITH_TFJS =
-  'programs of framework tfjs store their checkpoints with `join`: remove the key, or write `framework: none` for a program that does not use `join`';
-
-function syncProblems({ framework, checkpoint: { sync } }: JobYaml): YamlProblem[] {
-  return framework === 'tfjs' && sync !== undefined ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_TFJS }] : [];
-}
-
-function processProblems({ framework, processesPerTask, roles }: JobYaml): YamlProblem[] {
-  if (factsOf(framework)?.runsProcesses !== true) {
-    const message = 'applies only to frameworks pytorch, horovod and mpi: programs of other frameworks use all GPUs of their task';
-    return processesPerTask === 'auto' ? [] : [{ path: ['processesPerTask'], message }];
-  }
-  return Object.entries(roles)
-    .filter(([name, role]) => isRanked(name, role) && processesOf(processesPerTask, role) > MOST_PROCESSES)
-    .map(([name]) => ({
-      path: ['roles', name, 'resources', 'gpus'],
-      message: `a task can run at most ${MOST_PROCESSES} processes: use more tasks with fewer GPUs, or set \`processesPerTask\``,
-    }));
 }
 
 function isElastic(role: RoleFile | undefined): boolean {

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { CONTAINER_LAYOUT, type Role, TASK_FILE_VARIABLE, TENSORBOARD_ROLE } from '../job.ts';
 
 /**
@@ -6,8 +5,6 @@ import { CONTAINER_LAYOUT, type Role, TASK_FILE_VARIABLE, TENSORBOARD_ROLE } fro
  * separate process.
  */
 const NODE_FLAGS = '--max-semi-space-size=2 --max-old-space-size=96';
-/** This limit is never reached, because application-master/job/state/tensorboard-task.ts limits the restart rate. */
-const RESTARTS = 1_000_000;
 
 export function tensorBoardRole(memoryMb: number): Role {
   return {
@@ -22,7 +19,7 @@ export function tensorBoardRole(memoryMb: number): Role {
     env: {},
     nodeLabel: null,
     docker: null,
-    restart: { policy: 'on-failure', maxRestarts: RESTARTS },
+    restart: { policy: 'on-failure', maxRestarts: 0 },
     retryOn: null,
     timeLimitMs: null,
     after: [],
@@ -31,10 +28,6 @@ export function tensorBoardRole(memoryMb: number): Role {
     chief: false,
     ranked: false,
     servesParameters: false,
+    spare: true,
   };
-}
-
-/** Returns true for the role that tony-ts adds. Returns false for a role with the same name that job.yaml contains. */
-export function isTensorBoardRole(role: Role, memoryMb: number): boolean {
-  return isDeepStrictEqual(role, tensorBoardRole(memoryMb));
 }

@@ -8,6 +8,9 @@ test('describeEnd names the exit code or the signal', () => {
   expect(describeEnd({ code: 127, signal: null })).toMatch(/^exited with code 127 \(command not found: check the spelling/);
   expect(describeEnd({ code: null, signal: 'SIGKILL' })).toBe('was killed by SIGKILL');
   expect(describeEnd({ code: null, signal: null })).toBe('was killed by a signal');
+  const codes = [137, 139, 143, 134].map((code) => describeEnd({ code, signal: null }));
+  expect(codes).toEqual(['137 (SIGKILL)', '139 (SIGSEGV)', '143 (SIGTERM)', '134 (SIGABRT)'].map((text) => `exited with code ${text}`));
+  expect(describeEnd({ code: 255, signal: null })).toBe('exited with code 255');
 });
 
 const container = { kind: 'container', exitStatus: 137, memoryMb: 1536, reason: '' } as const;
@@ -16,6 +19,10 @@ const failures: readonly (readonly [FailureCause, string])[] = [
   [
     { kind: 'program', exit: { code: null, signal: 'SIGKILL' } },
     'its program on n1:1 was killed by SIGKILL. If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more memory than their container has. Raise roles.worker.resources.memory',
+  ],
+  [
+    { kind: 'program', exit: { code: 137, signal: null } },
+    'its program on n1:1 exited with code 137 (SIGKILL). If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more memory than their container has. Raise roles.worker.resources.memory',
   ],
   [{ ...container, exitStatus: 3, end: 'exited', reason: 'no.' }, 'its container on n1:1 ended with exit status 3: no.'],
   [

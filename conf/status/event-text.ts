@@ -1,21 +1,33 @@
 import { formatDuration, formatMemory } from '../values/units.ts';
+import { signalOf } from './program-signal.ts';
 import type { HistoryEntry } from './status.ts';
 import type { FailureCause, FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
 
-/** Returns the predicate of a sentence about a program, for example `exited with code 3` or `was killed by SIGKILL`. */
+/**
+ * Returns the predicate of a sentence about a program, for example `exited with code 3`, `was killed by SIGKILL`, or
+ * `exited with code 137 (SIGKILL)` if the signal killed the command of a shell.
+ */
 export function describeEnd({ code, signal }: ProgramEnd): string {
   return code === null ? `was killed by ${signal ?? 'a signal'}` : `exited with code ${code}${meaningOf(code)}`;
 }
 
 function meaningOf(code: number): string {
   switch (code) {
+    case 125:
+      return ' (it could not be started)';
     case 126:
       return ' (a file of its command cannot be executed: check its mode, or name the interpreter in `command`)';
     case 127:
       return ' (command not found: check the spelling in `command`, that the source contains the file, and that the program is installed on the node or in the runtime)';
     default:
-      return '';
+      return signalText(code);
   }
+}
+
+/** Returns ` (SIGKILL)` for 137, the exit code of a shell whose command SIGKILL has killed. Returns '' for codes without a signal. */
+function signalText(code: number): string {
+  const signal = signalOf({ code, signal: null });
+  return signal === null ? '' : ` (${signal})`;
 }
 
 /** Describes a task failure, for example `its program exited with code 3`. The caller adds the task name. */
@@ -23,7 +35,7 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
   const where = node === null ? '' : ` on ${node}`;
   switch (cause.kind) {
     case 'program':
-      return `its program${where} ${describeEnd(cause.exit)}${cause.exit.signal === 'SIGKILL' ? killedByKernel(role) : ''}`;
+      return `its program${where} ${describeEnd(cause.exit)}${signalOf(cause.exit) === 'SIGKILL' ? killedByKernel(role) : ''}`;
     case 'container':
       return describeContainer(cause, role, node);
     case 'launch':
@@ -54,9 +66,6 @@ export function namesNode({ cause, node }: TaskFailure): boolean {
   return node !== null && cause.kind !== 'impossible';
 }
 
-/** Exit status of a container whose process was killed by SIGKILL. */
-const KILLED = 137;
-
 /**
  * Explains a SIGKILL. YARN does not report who sent the signal, but the sender was probably the kernel, which kills processes that exceed
  * their container's memory limit.
@@ -70,9 +79,10 @@ function killedByKernel(role: string, memoryMb?: number): string {
 function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, role: string, node: string | null): string {
   const where = node === null ? '' : ` on ${node}`;
   const why = cause.reason === '' ? '' : `: ${cause.reason}`;
+  const isKilled = signalOf({ code: cause.exitStatus, signal: null }) === 'SIGKILL';
   switch (cause.end) {
     case 'exited':
-      return `its container${where} ended with exit status ${cause.exitStatus}${cause.exitStatus === KILLED ? `${why.replace(/\.$/, '')}${killedByKernel(role, cause.memoryMb)}` : why}`;
+      return `its container${where} ended with exit status ${cause.exitStatus}${isKilled ? `${why.replace(/\.$/, '')}${killedByKernel(role, cause.memoryMb)}` : why}`;
     case 'memory-exceeded':
       return `its container${where} was killed for using more than its ${formatMemory(cause.memoryMb)} of memory; raise roles.${role}.resources.memory`;
     case 'stopped-by-master':

@@ -7,7 +7,7 @@ export interface JobStatus {
   readonly name: string;
   readonly user: string;
   readonly queue: string;
-  readonly state: 'STARTING' | 'WAITING' | 'RUNNING' | 'RECOVERING' | JobResult['state'];
+  readonly state: (typeof UNFINISHED_STATES)[number] | JobResult['state'];
   /** Why the job is waiting, or how it ended; may be empty. `jobMessage` adds the durations of the two fields below. */
   readonly message: string;
   /** How long the job has been waiting for the containers that `message` names, in ms. null if it is not waiting for containers. */
@@ -21,6 +21,9 @@ export interface JobStatus {
   readonly failedTask: { readonly role: string; readonly index: number } | null;
   readonly masterAttempt: number;
   readonly generations: number;
+  /** Time of the submission in ms since the epoch, on the client's clock. */
+  readonly submittedAt: number;
+  /** Time at which the ApplicationMaster started, or at which the quotas admitted the job. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
   readonly step: number;
@@ -95,8 +98,12 @@ export interface TaskStatus {
   /** The task's number within the gang, or null if it has none. */
   readonly rank: number | null;
   readonly generation: number;
+  /** Number of containers that the task has had. A gang returns containers in which no program has started. */
   readonly attempts: number;
+  /** How often a program of the task has started. */
+  readonly programStarts: number;
   readonly failures: number;
+  /** The task's container, or the last container of a task that is over. Null if the task has none, as are its node and the node's web server. */
   readonly containerId: string | null;
   readonly node: string | null;
   readonly nodeHttp: string | null;
@@ -111,6 +118,11 @@ export interface TaskStatus {
   readonly failure: TaskFailure | null;
   /** Conditions that must be met before the job requests a container for the task. Undefined if the task does not wait for other roles. */
   readonly waitsFor?: readonly RoleCondition[] | undefined;
+}
+
+/** Returns how often the task's program has started again, alone or together with its gang. */
+export function restartsOf({ programStarts }: Pick<TaskStatus, 'programStarts'>): number {
+  return Math.max(0, programStarts - 1);
 }
 
 /** Returns the mean utilisation of the task's GPUs, from 0 to 1, or null if the task has no GPUs. */
@@ -144,6 +156,9 @@ export function taskStateText(task: TaskStatus): string {
 export function isTaskOver(state: TaskState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'lost' || state === 'stopped';
 }
+
+/** States of a job that has not ended. */
+export const UNFINISHED_STATES = ['STARTING', 'WAITING', 'RUNNING', 'RECOVERING'] as const;
 
 export const END_STATES = ['SUCCEEDED', 'FAILED', 'KILLED'] as const;
 

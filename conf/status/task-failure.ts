@@ -43,6 +43,30 @@ export type FailureCause =
   | { readonly kind: 'impossible'; readonly reason: string };
 
 /**
+ * Returns the final state of a task that does not restart after a failure: `failed` if its own program, its time limit or its memory limit
+ * caused the failure, and `lost` if the cluster took its container or provides none, or if its executor is silent.
+ */
+export function endStateOf(cause: Pick<FailureCause, 'kind'> & { readonly end?: ContainerEnd }): 'failed' | 'lost' {
+  switch (cause.kind) {
+    case 'program':
+    case 'time-limit':
+    case 'stopped':
+    case 'blamed':
+    case 'launch':
+      return 'failed';
+    case 'container':
+      return cause.end === 'exited' || cause.end === 'memory-exceeded' || cause.end === 'launch-failed' ? 'failed' : 'lost';
+    case 'silent':
+    case 'unanswered':
+    case 'inconsistent':
+    case 'unheard':
+    case 'gone':
+    case 'impossible':
+      return 'lost';
+  }
+}
+
+/**
  * Effect of a failure on the task's remaining restarts.
  * - `charged`: the failure uses up one restart.
  * - `free`: the failure does not use up a restart, because the cluster caused it.
@@ -84,7 +108,8 @@ const failure = z.object({
   cause,
   cost: z.enum(['charged', 'free', 'victim']),
   node: name.nullable(),
-  lines: z.array(text).max(1_000),
+  // Check the length first, because a long list of invalid lines would produce as many errors.
+  lines: z.array(z.unknown()).max(1_000).pipe(z.array(text)),
 });
 
 export const taskFailureSchema: z.ZodType<TaskFailure> = failure;

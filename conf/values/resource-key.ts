@@ -18,14 +18,6 @@ const RESOURCE_TYPE = /^([A-Za-z0-9](-*[A-Za-z0-9])*(\.[A-Za-z0-9](-*[A-Za-z0-9]
 const LONGEST = 64;
 
 /**
- * Returns the resource key that the user probably meant. Returns undefined if `key` is correct, or if it does not resemble any resource
- * key.
- */
-export function meantResource(key: string): string | undefined {
-  return RESOURCE_KEYS.includes(key) ? undefined : (OTHER_NAMES.get(key) ?? suggest(key, RESOURCE_KEYS));
-}
-
-/**
  * Returns the reason why a key cannot be the name of another resource type, or undefined if the name is valid. Rejects alternative names
  * for memory, vcores, gpus and instances, because quotas would not apply to them.
  */
@@ -33,7 +25,7 @@ export function otherResourceProblem(key: string): string | undefined {
   if (RESOURCE_KEYS.includes(key)) {
     return 'does not belong under `other`, because it has a separate key';
   }
-  const meant = meantResource(key);
+  const meant = OTHER_NAMES.get(key) ?? suggest(key, RESOURCE_KEYS);
   if (meant !== undefined) {
     return `is not a resource type; did you mean \`${meant}\`?`;
   }
@@ -49,4 +41,11 @@ export function otherResourceProblem(key: string): string | undefined {
 /** Like `otherResourceProblem`, but also accepts memory, vcores and gpus. */
 export function resourceKeyProblem(key: string): string | undefined {
   return RESOURCE_KEYS.includes(key) ? undefined : otherResourceProblem(key);
+}
+
+/** Returns the mistake in a key of `roles.NAME.resources` in job.yaml, or undefined for all other keys. */
+export function resourceProblemAt([roles, , resources, key, ...rest]: readonly (string | number)[]): string | undefined {
+  return roles === 'roles' && resources === 'resources' && key !== undefined && rest.length === 0
+    ? resourceKeyProblem(String(key))
+    : undefined;
 }

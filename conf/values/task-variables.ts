@@ -8,4 +8,5 @@ export const TASK_VARIABLES: ReadonlySet<string> = new Set([
   'TONY_WORLD_SIZE',
   'TONY_GENERATION',
   'TONY_CHECKPOINT_DIR',
+  'TONY_PROGRAM_ID',
 ]);

@@ -10,6 +10,9 @@ const DURATION_MESSAGE = 'expected a duration such as 500ms, 30s, 10m or 2h';
  */
 export const MOST_MEMORY_MB = 2 ** 33;
 
+/** Maximum duration in ms (100 years). With this limit, sums of a duration and a time are safe integers. */
+export const LONGEST_DURATION_MS = 36_500 * 86_400_000;
+
 export function memory(description: string) {
   return z
     .union([z.int().positive(), z.string().regex(/^\d+(\.\d+)?\s*[mMgGtT]([iI]?[bB])?$/, { error: MEMORY_MESSAGE })], {
@@ -26,31 +29,45 @@ export function memory(description: string) {
     .describe(`${description} A plain number is in MiB.`);
 }
 
-export function duration(description: string, limits: { min?: number; max?: number; why?: string } = {}) {
+export function duration(
+  description: string,
+  { min = 0, max = LONGEST_DURATION_MS, why }: { min?: number; max?: number; why?: string } = {},
+) {
+  const reason = why === undefined ? '' : ` (${why})`;
+  const limits = [
+    ...(min > 0 ? [`at least ${formatDuration(min)}`] : []),
+    ...(max < LONGEST_DURATION_MS ? [`at most ${formatDuration(max)}`] : []),
+  ];
   return z
     .string({ error: DURATION_MESSAGE })
     .regex(/^\d+(\.\d+)?\s*(ms|[sSmMhHdD])$/, { error: DURATION_MESSAGE })
     .transform((value, context) => {
       const ms = parseDuration(value);
-      const why = limits.why === undefined ? '' : ` (${limits.why})`;
       if (ms === undefined) {
         context.addIssue({ code: 'custom', message: DURATION_MESSAGE });
-      } else if (limits.min !== undefined && ms < limits.min) {
-        context.addIssue({ code: 'custom', message: `must be at least ${formatDuration(limits.min)}${why}` });
-      } else if (limits.max !== undefined && ms > limits.max) {
-        context.addIssue({ code: 'custom', message: `must be at most ${formatDuration(limits.max)}${why}` });
+      } else if (ms < min) {
+        context.addIssue({ code: 'custom', message: `must be at least ${formatDuration(min)}${reason}` });
+      } else if (ms > max) {
+        context.addIssue({ code: 'custom', message: `must be at most ${formatDuration(max)}${reason}` });
       } else {
         return ms;
       }
       return z.NEVER;
     })
-    .describe(description);
+    .describe(limits.length === 0 ? description : `${description} Must be ${limits.join(' and ')}${reason}.`);
 }
 
 export const count = (least: number, most = 1_000_000, error: string | z.core.$ZodErrorMap = 'expected a whole number') =>
   z.int({ error }).min(least).max(most);
 export const atLeastOne = <Item extends z.ZodType>(item: Item) => z.array(item).min(1);
-export const text = () => z.string({ error: 'expected a string' }).min(1, { error: 'must not be empty' });
+/** Text of any number of lines. */
+export const anyText = () => z.string({ error: 'expected a string' }).min(1, { error: 'must not be empty' });
+/** Text in one line, such as a name or a path. */
+export const text = () => anyText().refine(isOneLine, { error: 'must be one line of visible text', abort: true });
+
+function isOneLine(value: string): boolean {
+  return value === '' || (value.trim() !== '' && !/\p{Cc}/u.test(value));
+}
 
 export const roleNameOrAll = z
   .string()

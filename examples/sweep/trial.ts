@@ -36,6 +36,6 @@ const { results } = await sweep(
   },
   { metric: 'accuracy', goal: 'maximize', output: process.env.OUTPUT ?? 'sweep' },
 );
-if (results !== null) {
+if (cluster.index === 0) {
   console.log(`best: ${JSON.stringify(results[0]?.configuration)}`);
 }

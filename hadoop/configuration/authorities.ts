@@ -1,4 +1,4 @@
-import { credentialFinder } from '../credential-provider/credential-provider.ts';
+import { credentialFinder } from '../tls/credential-provider.ts';
 import { additionalAuthorities, ServerTrust } from '../tls/server-trust.ts';
 import { readTrustStore } from '../tls/trust-store.ts';
 
@@ -17,6 +17,13 @@ export function trustOf(configuration: Properties): ServerTrust {
 }
 
 export const HDFS_POLICY = 'dfs.http.policy';
+/**
+ * True if HDFS serves both protocols, and HDFS_POLICY is HTTPS_ONLY only because tony-ts has selected HTTPS. This property is specific to
+ * tony-ts.
+ */
+const HTTP_TOO = 'tony.hdfs.http';
+/** Selects HTTPS if HDFS offers both protocols. */
+export const HTTPS_OF_BOTH: Readonly<Record<string, string>> = { [HDFS_POLICY]: 'HTTPS_ONLY', [HTTP_TOO]: 'true' };
 const PASSWORD = 'ssl.client.truststore.password';
 
 /**
@@ -61,12 +68,17 @@ export function offersBoth(configuration: Properties): boolean {
   return configuration.get(HDFS_POLICY) === 'HTTP_AND_HTTPS';
 }
 
+/** Returns true if NameNodes listen on their HTTP ports. */
+export function servesHttp(configuration: Properties): boolean {
+  return configuration.get(HDFS_POLICY) !== 'HTTPS_ONLY' || configuration.get(HTTP_TOO) === 'true';
+}
+
 /**
  * Selects HTTPS if HDFS offers both protocols and `pem` contains authorities. Authorities in a truststore count even if Node.js trusts them
  * by default. NODE_EXTRA_CA_CERTS alone does not count, because users often set it for servers outside the cluster.
  */
 export function httpsIfTrusted(configuration: Properties, pem: string): Readonly<Record<string, string>> {
-  return offersBoth(configuration) && pem.trim() !== '' ? { [HDFS_POLICY]: 'HTTPS_ONLY' } : {};
+  return offersBoth(configuration) && pem.trim() !== '' ? HTTPS_OF_BOTH : {};
 }
 
 /** Adds certificate authorities in PEM format to the configuration. */

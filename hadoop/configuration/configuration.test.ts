@@ -36,7 +36,7 @@ describe('reading a folder', () => {
 
   test.each([
     [{}, 'HADOOP_CONF_DIR is not set'],
-    [{ HADOOP_CONF_DIR: '/nowhere/at/all' }, '/nowhere/at/all, which contains none of core-site.xml'],
+    [{ HADOOP_CONF_DIR: '/nowhere/at/all' }, '/nowhere/at/all, which is not an existing folder'],
     [{ HADOOP_HOME: '/nowhere/at/all' }, 'HADOOP_CONF_DIR is not set'],
   ])('the environment %j, which leads to no site file, fails with NO_HADOOP_CONF', async (environment, message) => {
     await expect(HadoopConfiguration.fromEnvironment(environment)).rejects.toMatchObject({

@@ -1,13 +1,73 @@
 import { homedir, tmpdir, userInfo } from 'node:os';
-import { join } from 'node:path';
-import { TonyError } from '../../platform/errors.ts';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { isFolder } from '../../platform/files/make-folders.ts';
+import { readIfExists } from '../../platform/files/read-if-exists.ts';
 import { ifCode } from '../../platform/if-code.ts';
+import { withoutEnd } from '../../platform/text/without-end.ts';
 import { QOPS, type Qop } from '../rpc/digest-md5.ts';
 import type { Endpoint } from '../rpc/ipc.ts';
 import { readAuthorities } from './authorities.ts';
+import { parseWithIncludes, type XmlInclude, type XmlProperty } from './hadoop-xml.ts';
 import { hostAndPort } from './host-and-port.ts';
-import { readHadoopXml } from './read-hadoop-xml.ts';
+
+/** The deprecated names of the properties that tony-ts reads, with their current names. Hadoop accepts both names in its files. */
+const CURRENT: Readonly<Record<string, string>> = {
+  'dfs.encryption.key.provider.uri': 'hadoop.security.key.provider.path',
+  'dfs.federation.nameservices': 'dfs.nameservices',
+  'dfs.http.address': 'dfs.namenode.http-address',
+  'dfs.https.address': 'dfs.namenode.https-address',
+  'fs.default.name': 'fs.defaultFS',
+};
+
+/** Returns a property's current name. */
+export function currentKey(key: string): string {
+  return Object.hasOwn(CURRENT, key) ? (CURRENT[key] ?? key) : key;
+}
+
+/** Returns properties with their current names. */
+function currentEntries(properties: Readonly<Record<string, string>>): [string, string][] {
+  return Object.entries(properties).map(([key, value]) => [currentKey(key), value]);
+}
+
+/** Maximum nesting depth of included files. */
+const MAXIMUM_DEPTH = 8;
+
+/**
+ * Reads a configuration file and the files that it includes.
+ *
+ * @returns null if the file does not exist
+ * @throws TonyError HADOOP_CONF_INVALID
+ */
+export async function readHadoopXml(file: string, depth = 0): Promise<XmlProperty[] | null> {
+  const text = await readIfExists(file).catch((error: unknown) => {
+    throw new TonyError('HADOOP_CONF_INVALID', `Cannot read ${file}: ${fileErrorOf(error)}`, { cause: error });
+  });
+  if (text === null) {
+    return null;
+  }
+  const properties: XmlProperty[] = [];
+  for (const part of parseWithIncludes(text, file)) {
+    properties.push(...('include' in part ? await included(part, file, depth) : [part]));
+  }
+  return properties;
+}
+
+async function included({ include, optional, line }: XmlInclude, file: string, depth: number): Promise<XmlProperty[]> {
+  const fail = (problem: string): never => {
+    throw new TonyError('HADOOP_CONF_INVALID', `${file}:${line}: ${problem}`);
+  };
+  const isUrl = /^[a-z][a-z0-9+.-]+:/i.test(include);
+  if (isUrl && !/^file:\/(\/\/)?[^/]/.test(include)) {
+    return fail(`includes ${include}: only local files can be included`);
+  }
+  if (depth === MAXIMUM_DEPTH) {
+    return fail(`includes ${include}: includes are nested more than ${MAXIMUM_DEPTH} levels deep`);
+  }
+  const path = isUrl ? fileURLToPath(include) : resolve(dirname(file), include);
+  return (await readHadoopXml(path, depth + 1)) ?? (optional ? [] : fail(`includes ${path}, which does not exist`));
+}
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -46,11 +106,11 @@ const DEFAULTS: Readonly<Record<string, string>> = {
  * The properties copied into job.json. The ApplicationMaster, the executors and the user's programs need them to connect to the cluster.
  */
 const FROZEN = [
-  /^(fs\.defaultFS|tony\.tls\.authorities)$/,
+  /^(fs\.defaultFS|tony\.tls\.authorities|tony\.hdfs\.http)$/,
   /^tony\.storage\.gateway(\.|$)/,
   /^hadoop\.(rpc\.protection|security\.authentication)$/,
   /^ipc\.(client|maximum)\./,
-  /^dfs\.(nameservices|http\.policy)$/,
+  /^(dfs\.(nameservices|http\.policy)|mapreduce\.job\.hdfs-servers)$/,
   /^dfs\.ha\.namenodes\./,
   /^dfs\.namenode\.(rpc|http|https)-address(\.|$)/,
   /^yarn\.(acl\.enable|admin\.acl|http\.policy|resource-types|web-proxy\.address)$/,
@@ -100,7 +160,8 @@ export class HadoopConfiguration {
     const read = (files: readonly string[]) => HadoopConfiguration.#read(folder, files, environment);
     const configuration = (await read(FILES))?.with(additional) ?? null;
     if (configuration === null) {
-      throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which contains none of ${FILES.slice(0, 3).join(', ')}.`);
+      const what = (await isFolder(folder)) ? `contains none of ${FILES.slice(0, 3).join(', ')}` : 'is not an existing folder';
+      throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which ${what}.`);
     }
     return configuration.offersHttps
       ? configuration.with(await readAuthorities(configuration, await authorities(), read, environment))
@@ -118,12 +179,13 @@ export class HadoopConfiguration {
       }
       found += 1;
       for (const property of read) {
-        if (finals.has(property.name)) {
+        const key = currentKey(property.name);
+        if (finals.has(key)) {
           continue;
         }
-        properties.set(property.name, property.value);
+        properties.set(key, property.value);
         if (property.final) {
-          finals.add(property.name);
+          finals.add(key);
         }
       }
     }
@@ -144,6 +206,10 @@ export class HadoopConfiguration {
       if (await isFolder(folder)) {
         return HadoopConfiguration.fromDirectory(folder, environment, authorities, additional);
       }
+      throw new TonyError(
+        'NO_HADOOP_CONF',
+        `HADOOP_CONF_DIR is not set, and HADOOP_HOME names ${environment.HADOOP_HOME}, which has no etc/hadoop.`,
+      );
     }
     throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');
   }
@@ -153,15 +219,14 @@ export class HadoopConfiguration {
     return HadoopConfiguration.fromEnvironment(environment).catch(ifCode('NO_HADOOP_CONF', null));
   }
 
-  /** Creates a configuration from plain properties, such as the result of `freeze()`. */
-  static fromProperties(properties: Readonly<Record<string, string>>): HadoopConfiguration {
-    // The environment is empty because `freeze()` has already substituted the variables on the submitting machine.
-    return new HadoopConfiguration(new Map(Object.entries(properties)), {});
+  /** Creates a configuration from plain properties. Those of `freeze()` need no environment: their variables are substituted. */
+  static fromProperties(properties: Readonly<Record<string, string>>, environment: Environment = {}): HadoopConfiguration {
+    return new HadoopConfiguration(new Map(currentEntries(properties)), environment);
   }
 
   /** Returns a copy with additional or changed properties. */
   with(properties: Readonly<Record<string, string>>): HadoopConfiguration {
-    return new HadoopConfiguration(new Map([...this.#properties, ...Object.entries(properties)]), this.#environment);
+    return new HadoopConfiguration(new Map([...this.#properties, ...currentEntries(properties)]), this.#environment);
   }
 
   /** Returns the value after variable substitution, or Hadoop's default if no file sets the key. */
@@ -248,7 +313,7 @@ export class HadoopConfiguration {
 
   /** The default file system, without a trailing slash. For `viewfs:///`, this is the default mount table, whose name can be configured. */
   get defaultFs(): string {
-    const text = (this.get('fs.defaultFS') ?? '').replace(/\/+$/, '');
+    const text = withoutEnd(this.get('fs.defaultFS') ?? '', '/');
     return text === 'viewfs:' ? `viewfs://${this.get('fs.viewfs.mounttable.default.name.key') ?? 'default'}` : text;
   }
 
@@ -295,6 +360,11 @@ export class HadoopConfiguration {
     return this.list('yarn.resource-types').filter((name) => name !== 'memory-mb' && name !== 'vcores');
   }
 
+  /** True if several YARN clusters form one federation, so that no ResourceManager knows all resources. */
+  get isFederated(): boolean {
+    return this.get('yarn.federation.enabled')?.trim() === 'true';
+  }
+
   /** The memory increment in MiB. YARN rounds memory requests up to a multiple of this value. */
   get minimumMemoryMb(): number {
     return this.number('yarn.scheduler.minimum-allocation-mb');
@@ -323,7 +393,8 @@ export class HadoopConfiguration {
   }
 
   #raw(key: string): string | undefined {
-    return this.#properties.get(key) ?? DEFAULTS[key];
+    const name = currentKey(key);
+    return this.#properties.get(name) ?? DEFAULTS[name];
   }
 
   /** Substitutes variables, starting with the innermost. Leaves an unknown variable unchanged, as Hadoop does. */
@@ -351,10 +422,10 @@ export class HadoopConfiguration {
 
   #variable(name: string): string | undefined {
     if (name.startsWith('env.')) {
-      const [, variable = '', operator, fallback] = /^(.*?)(?:(:?-)(.*))?$/s.exec(name.slice('env.'.length)) ?? [];
-      const value = this.#environment[variable];
-      const missing = operator === ':-' ? !value : value === undefined;
-      return missing ? fallback : value;
+      const [variable = '', ...rest] = name.slice('env.'.length).split('-');
+      const value = this.#environment[withoutEnd(variable, ':')];
+      const isMissing = variable.endsWith(':') ? !value : value === undefined;
+      return isMissing && rest.length > 0 ? rest.join('-') : value;
     }
     const system = systemProperty(name, this.#environment);
     return system ?? this.#raw(name);

@@ -49,7 +49,7 @@ describe('parseHadoopXml', () => {
   test.each([
     ['', 'no <configuration>'],
     ['<settings/>', 'the root element is <settings>'],
-    ['hello', 'f:1: Non-whitespace before first tag.'],
+    ['hello', 'f:1: the file is not XML: it does not begin with a tag'],
     ['<configuration>', 'f:1: Unclosed root tag'],
     ['<!DOCTYPE configuration [ <!ENTITY other "x"> ]><configuration>&other;</configuration>', 'Invalid character entity'],
     ['<configuration/><configuration/>', 'a second root element'],

@@ -64,7 +64,10 @@ export function parseWithIncludes(text: string, file: string): (XmlProperty | Xm
   };
 
   // sax appends the position to its messages: `Unexpected close tag Line: 3 ...`.
-  parser.onerror = ({ message }) => fail(message.split('\n')[0] ?? '');
+  parser.onerror = ({ message }) => {
+    const [problem = ''] = message.split('\n');
+    fail(problem === 'Non-whitespace before first tag.' ? 'the file is not XML: it does not begin with a tag' : problem);
+  };
   parser.ontext = add;
   parser.oncdata = add;
   parser.onopentag = ({ name, attributes }) => {

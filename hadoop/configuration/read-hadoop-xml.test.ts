@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { readHadoopXml } from './read-hadoop-xml.ts';
+import { readHadoopXml } from './configuration.ts';
 
 let folder: string;
 beforeEach(async () => {

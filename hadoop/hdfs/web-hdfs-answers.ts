@@ -1,5 +1,6 @@
 import { TonyError } from '../../platform/errors.ts';
 import { isMissingBelowFile, type RemoteException } from '../http/remote-exception.ts';
+import type { RoundFailure } from '../rpc/address-round.ts';
 
 export interface FileStatus {
   /** Path relative to the listed folder. Empty if the request was for a single file or folder. */
@@ -16,28 +17,39 @@ export interface FileStatus {
   readonly encrypted?: boolean;
 }
 
-/** Handles an error response without a RemoteException. Returns the reason if a retry may help, and throws otherwise. */
-export function refusal(status: number, path: string): { again: string } {
-  if (status === 401 || status === 403) {
-    throw new TonyError('ACCESS_DENIED', `${path}: the NameNode requires authentication (HTTP ${status}).`, {
-      hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
-    });
+/**
+ * Handles an error response that contains no RemoteException, or that demands authentication (see `demandsLogin`). Returns the reason if a
+ * retry may help, and throws otherwise.
+ */
+export function refusal(status: number, path: string, { origin }: URL, remote: RemoteException | null = null): { again: string } {
+  if (status === 401 || status === 403 || remote !== null) {
+    const reason = remote === null || remote.message === '' ? '' : `: ${remote.message}`;
+    throw new TonyError('HDFS_REFUSED', `${path}: the NameNode ${origin} requires authentication (HTTP ${status}${reason}).`);
   }
   if (status === 502 || status === 503 || status === 504) {
     return { again: `HTTP ${status}` };
   }
-  throw notWebHdfs(`HTTP ${status}`);
+  if (status >= 500) {
+    throw new TonyError('HDFS_UNREACHABLE', `${path}: the NameNode ${origin} failed to serve the request (HTTP ${status}).`, {
+      hint: 'The log of the NameNode shows the cause. Check also that dfs.namenode.http-address names its web address.',
+    });
+  }
+  throw notWebHdfs(`HTTP ${status}`, origin);
 }
 
-export function notWebHdfs(what: string): TonyError {
-  return new TonyError('HDFS_UNREACHABLE', `The server at the NameNode's address does not speak WebHDFS: ${what}.`, {
+/** @param server origin of the server that has answered */
+export function notWebHdfs(what: string, server: string): TonyError {
+  return new TonyError('HDFS_UNREACHABLE', `The server at ${server} does not speak WebHDFS: ${what}.`, {
     hint: 'Check that dfs.namenode.http-address names the web address of the NameNode, and that dfs.webhdfs.enabled is not false.',
   });
 }
 
 /** @param doubt the reason why the server addresses may be wrong, or null if they are certainly correct */
-export function unreachable(what: string, reason: string, doubt: string | null = null): TonyError {
-  const message = `${what}: no NameNode or DataNode served the request. Last response from ${reason}`;
+export function unreachable(what: string, { reason, code }: RoundFailure, doubt: string | null = null): TonyError {
+  if (code !== undefined) {
+    return new TonyError(code, `${what}: the NameNode did not serve the request. Its response: ${reason}`);
+  }
+  const message = `${what}: no NameNode or DataNode served the request. The last attempt failed at ${reason}`;
   return doubt === null
     ? new TonyError('HDFS_UNREACHABLE', message)
     : new TonyError('HDFS_UNREACHABLE', `${message}. ${doubt}.`, { hint: 'Correct the URI, or add the nameservice to hdfs-site.xml.' });
@@ -54,7 +66,7 @@ export function leavesGateway({ origin }: URL, location: string): TonyError {
   });
 }
 
-export function jsonOf(text: string, operation: string): Record<string, unknown> {
+export function jsonOf(text: string, operation: string, { origin }: URL): Record<string, unknown> {
   // SETPERMISSION, and RENAME with `renameoptions`, return an empty body on success.
   if (text === '') {
     return {};
@@ -65,27 +77,27 @@ export function jsonOf(text: string, operation: string): Record<string, unknown>
       return value as Record<string, unknown>;
     }
   } catch {}
-  throw notWebHdfs(`the response to ${operation} is not JSON`);
+  throw notWebHdfs(`the response to ${operation} is not JSON`, origin);
 }
 
-export function statusesOf({ FileStatuses }: Record<string, unknown>, operation: string): FileStatus[] {
+export function statusesOf({ FileStatuses }: Record<string, unknown>, operation: string, server: string): FileStatus[] {
   const statuses = recordOf(FileStatuses).FileStatus;
   if (!Array.isArray(statuses)) {
-    throw notWebHdfs(`the response to ${operation} has no FileStatuses`);
+    throw notWebHdfs(`the response to ${operation} has no FileStatuses`, server);
   }
   // If the path is a file, LISTSTATUS returns the file itself with an empty name.
-  return statuses.map(fileStatusOf).filter((entry) => entry.name !== '');
+  return statuses.map((status) => fileStatusOf(status, server)).filter((entry) => entry.name !== '');
 }
 
 export function recordOf(value: unknown): Record<string, unknown> {
   return (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
 }
 
-export function fileStatusOf(value: unknown): FileStatus {
+export function fileStatusOf(value: unknown, server: string): FileStatus {
   const status = recordOf(value);
   const { pathSuffix, type, length, modificationTime, permission, owner, fileId, encBit } = status;
   if (typeof pathSuffix !== 'string' || typeof type !== 'string' || typeof length !== 'number' || typeof modificationTime !== 'number') {
-    throw notWebHdfs('a FileStatus lacks pathSuffix, type, length or modificationTime');
+    throw notWebHdfs('a FileStatus lacks pathSuffix, type, length or modificationTime', server);
   }
   return {
     name: pathSuffix,

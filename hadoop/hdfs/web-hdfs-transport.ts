@@ -2,7 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { redirectOfGateway } from '../configuration/file-systems/gateway.ts';
 import { type HttpAnswer, HttpClient, type HttpRequest, readWhole } from '../http/http-client.ts';
-import { isTransient, parseRemoteException, type RemoteException, storageError } from '../http/remote-exception.ts';
+import {
+  demandsLogin,
+  isTransient,
+  parseRemoteException,
+  type RemoteException,
+  storageError,
+  transientOutcome,
+} from '../http/remote-exception.ts';
 import { AddressRound, type Outcome, outcomeOf } from '../rpc/address-round.ts';
 import { type Login, sendAs, withQuery } from '../security/login.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';
@@ -14,6 +21,11 @@ export interface WebHdfsOptions {
   readonly maxWaitMs?: number;
   /** Maximum time in ms to wait for the first response from any NameNode. Defaults to `maxWaitMs`. */
   readonly maxFirstWaitMs?: number;
+  /**
+   * Time in ms after which a NameNode that accepts a request without responding is given up, if no NameNode has responded before. Defaults
+   * to `idleTimeoutMs`.
+   */
+  readonly firstAnswerTimeoutMs?: number;
   /** Time in ms after which a connection without traffic is closed. */
   readonly idleTimeoutMs?: number;
 }
@@ -75,12 +87,14 @@ export class WebHdfsTransport {
   readonly #http: HttpClient;
   readonly #login: Login;
   readonly #idleTimeoutMs: number;
+  readonly #firstAnswerTimeoutMs: number;
   readonly #isGateway: boolean;
   readonly #doubt: string | null;
 
   constructor(options: WebHdfsOptions & WebHdfsServers) {
     this.#round = new AddressRound(options.addresses, options.maxWaitMs ?? MAX_WAIT_MS, { maxFirstWaitMs: options.maxFirstWaitMs });
     this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
+    this.#firstAnswerTimeoutMs = options.firstAnswerTimeoutMs ?? this.#idleTimeoutMs;
     this.#login = options.login;
     this.#isGateway = options.isGateway ?? false;
     this.#doubt = options.doubt ?? null;
@@ -89,7 +103,7 @@ export class WebHdfsTransport {
 
   /**
    * Runs an operation on the NameNode. In the result, `mayHaveHappened` is true if the response to an earlier attempt was lost. In that
-   * case, the NameNode may already have executed the operation.
+   * case, the NameNode may already have executed the operation. `server` is the origin of the server that has answered.
    */
   async call(
     method: 'GET' | 'PUT' | 'DELETE',
@@ -97,39 +111,41 @@ export class WebHdfsTransport {
     path: string,
     parameters: Readonly<Record<string, string>> = {},
   ): Promise<
-    | { readonly json: Record<string, unknown>; readonly mayHaveHappened: boolean }
+    | { readonly json: Record<string, unknown>; readonly server: string; readonly mayHaveHappened: boolean }
     | { readonly remote: RemoteException; readonly mayHaveHappened: boolean }
   > {
     let mayHaveHappened = false;
-    const ended = await this.#round.run<{ json: Record<string, unknown> } | { remote: RemoteException }>(async (address) => {
-      let answer: { status: number; body: Buffer };
-      try {
+    const ended = await this.#round.run<{ json: Record<string, unknown>; server: string } | { remote: RemoteException }>(
+      async (address) => {
+        let answer: { status: number; body: Buffer };
         const url = webHdfsUrl(address, path, operation, parameters);
-        const fetch = (at: URL, headers: HttpRequest['headers'] & object): Promise<HttpAnswer> =>
-          this.#http.fetch({ method, url: at, headers, idleTimeoutMs: this.#idleTimeoutMs }, { maximumBytes: MAXIMUM_ANSWER_BYTES });
-        answer = await sendAs(this.#login, url, fetch, ({ status }) => status);
-      } catch (error) {
-        if (error instanceof TonyError) {
-          return outcomeOf(error);
+        try {
+          const fetch = (at: URL, headers: HttpRequest['headers'] & object): Promise<HttpAnswer> =>
+            this.#http.fetch({ method, url: at, headers, idleTimeoutMs: this.#answerTimeoutMs }, { maximumBytes: MAXIMUM_ANSWER_BYTES });
+          answer = await sendAs(this.#login, url, fetch, ({ status }) => status);
+        } catch (error) {
+          if (error instanceof TonyError) {
+            return outcomeOf(error);
+          }
+          if (!isConnectionFailure(error)) {
+            throw notWebHdfs(messageOf(error), url.origin);
+          }
+          mayHaveHappened = true;
+          return { again: messageOf(error) };
         }
-        if (!isConnectionFailure(error)) {
-          throw notWebHdfs(messageOf(error));
+        const text = answer.body.toString('utf8');
+        if (answer.status === 200) {
+          return { result: { json: jsonOf(text, operation, url), server: url.origin } };
         }
-        mayHaveHappened = true;
-        return { again: messageOf(error) };
-      }
-      const text = answer.body.toString('utf8');
-      if (answer.status === 200) {
-        return { result: { json: jsonOf(text, operation) } };
-      }
-      const remote = parseRemoteException(text);
-      if (remote === null) {
-        return refusal(answer.status, path);
-      }
-      return isTransient(remote) ? { again: `${remote.message} (${remote.exception})` } : { result: { remote } };
-    });
+        const remote = parseRemoteException(text);
+        if (remote === null || demandsLogin(remote)) {
+          return refusal(answer.status, path, url, remote);
+        }
+        return isTransient(remote) ? transientOutcome(remote) : { result: { remote } };
+      },
+    );
     if ('reason' in ended) {
-      throw unreachable(`${operation} ${path}`, ended.reason, this.#doubt);
+      throw unreachable(`${operation} ${path}`, ended, this.#doubt);
     }
     return { ...ended.result, mayHaveHappened };
   }
@@ -148,7 +164,7 @@ export class WebHdfsTransport {
         return found;
       }
       let rejected: TonyError | undefined;
-      const outcome = await this.#interpret(path, successes, async () => {
+      const outcome = await this.#interpret(url, path, successes, async () => {
         const answer = await this.#sendContent(method, found.result, send);
         const isRedirect = this.#isGateway && method === 'GET' && answer.response.statusCode === 307;
         return isRedirect ? this.#sendContent(method, this.#follow(url, drained(answer.response)), send) : answer;
@@ -168,7 +184,7 @@ export class WebHdfsTransport {
     });
     const [failure] = untrusted.values();
     if ('reason' in ended) {
-      throw failure ?? unreachable(what, ended.reason, this.#doubt);
+      throw failure ?? unreachable(what, ended, this.#doubt);
     }
     for (const each of untrusted.values()) {
       reportSkippedServer(each);
@@ -181,6 +197,11 @@ export class WebHdfsTransport {
     this.#http.close();
   }
 
+  /** Timeout in ms for a response from a NameNode. */
+  get #answerTimeoutMs(): number {
+    return this.#round.hasAnswered ? this.#idleTimeoutMs : this.#firstAnswerTimeoutMs;
+  }
+
   /** Requests the URL of the server that transfers the content. The URL may contain a token, so it must not be logged. */
   async #locate(method: 'GET' | 'PUT', url: URL, path: string): Promise<Outcome<TransferUrl>> {
     const asked = new URL(url);
@@ -188,15 +209,15 @@ export class WebHdfsTransport {
       asked.searchParams.set('noredirect', 'true');
     }
     let location: string | undefined;
-    const outcome = await this.#interpret(path, [200, 307], async () => {
+    const outcome = await this.#interpret(url, path, [200, 307], async () => {
       const response = await sendAs(
         this.#login,
         asked,
-        (at, headers) => this.#http.send({ method, url: at, headers, idleTimeoutMs: this.#idleTimeoutMs }),
+        (at, headers) => this.#http.send({ method, url: at, headers, idleTimeoutMs: this.#answerTimeoutMs }),
         ({ statusCode }) => statusCode,
       );
       if (response.statusCode === 200) {
-        const answer = jsonOf((await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8'), 'noredirect=true');
+        const answer = jsonOf((await readWhole(response, MAXIMUM_ERROR_BYTES)).toString('utf8'), 'noredirect=true', url);
         location = typeof answer.Location === 'string' ? answer.Location : undefined;
       } else if (response.statusCode === 307) {
         location = drained(response);
@@ -214,7 +235,7 @@ export class WebHdfsTransport {
   /** Returns the URL to which a server redirects a transfer. */
   #follow(asked: URL, location: string | undefined): TransferUrl {
     if (location === undefined || (!this.#isGateway && !URL.canParse(location))) {
-      throw notWebHdfs('a redirect has no Location');
+      throw notWebHdfs('its response does not name the server of the file content', asked.origin);
     }
     if (!this.#isGateway) {
       const url = new URL(location);
@@ -246,6 +267,7 @@ export class WebHdfsTransport {
 
   /** Makes one attempt. Returns its result, or the reason for a retry. Throws if the server rejects the request. */
   async #interpret<T>(
+    url: URL,
     path: string,
     successes: readonly number[],
     attempt: () => Promise<{ response: IncomingMessage; result: T }>,
@@ -267,11 +289,11 @@ export class WebHdfsTransport {
       return { again: messageOf(error) };
     }
     const remote = parseRemoteException(refused.text);
-    if (remote === null) {
-      return refusal(refused.status, path);
+    if (remote === null || demandsLogin(remote)) {
+      return refusal(refused.status, path, url, remote);
     }
     if (isTransient(remote)) {
-      return { again: `${remote.message} (${remote.exception})` };
+      return transientOutcome(remote);
     }
     throw storageError(remote, path);
   }

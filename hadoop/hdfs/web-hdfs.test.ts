@@ -81,12 +81,44 @@ describe('NameNodes', () => {
   });
 
   test('an error contains the last response if all NameNodes refuse the request', async () => {
-    const safe = await serve((_, response) => refuse(response, 'SafeModeException', 'Name node is in safe mode.'));
-    await expect(client([safe], { maxWaitMs: 100 }).makeFolder('/a', 0o755)).rejects.toMatchObject({
+    const standby = await serve((_, response) => refuse(response, 'StandbyException', 'This is a standby.'));
+    await expect(client([standby], { maxWaitMs: 100 }).makeFolder('/a', 0o755)).rejects.toMatchObject({
       code: 'HDFS_UNREACHABLE',
       exitCode: 3,
+      message: expect.stringMatching(/^MKDIRS \/a: .*127\.0\.0\.1:\d+: This is a standby\. \(StandbyException\)$/),
+    });
+  });
+
+  test('a refused user name is explained with the ways to change it', async () => {
+    const message =
+      'Invalid value for webhdfs parameter "user.name": Invalid value: "first.last@CORP.COM" does not belong to the domain ^[A-Za-z_][A-Za-z0-9._-]*[$]?$';
+    const strict = await serve((_, response) => refuse(response, 'IllegalArgumentException', message));
+    for (const asking of [client([strict]).status('/apps/x'), client([strict]).read('/apps/x'), client([strict]).makeFolder('/a', 0o755)]) {
+      await expect(asking).rejects.toMatchObject({
+        code: 'STORAGE_REFUSED',
+        message: expect.stringMatching(/^The NameNode does not accept the user name\. .*first\.last@CORP\.COM/),
+        hint: expect.stringMatching(/HADOOP_USER_NAME.*dfs\.webhdfs\.user\.provider\.user\.pattern/),
+      });
+    }
+  });
+
+  test('a client waits for a NameNode in safe mode as long as for a first response, and names safe mode', async () => {
+    const safe = await serve((request, response) =>
+      request.method === 'GET' ? json(response, status()) : refuse(response, 'SafeModeException', 'Name node is in safe mode.'),
+    );
+    const standby = await serve((_, response) => refuse(response, 'StandbyException', 'This is a standby.'));
+    const hdfs = client([safe, standby], { maxWaitMs: 600_000, maxFirstWaitMs: 100 });
+    await hdfs.status('/a');
+    const refused = {
+      code: 'HDFS_READ_ONLY',
+      exitCode: 2,
+      hint: expect.stringContaining('hdfs dfsadmin -safemode get'),
+    };
+    await expect(hdfs.makeFolder('/a', 0o755)).rejects.toMatchObject({
+      ...refused,
       message: expect.stringMatching(/^MKDIRS \/a: .*127\.0\.0\.1:\d+: Name node is in safe mode\. \(SafeModeException\)$/),
     });
+    await expect(hdfs.create('/a', Buffer.from('x'), { overwrite: true, permission: 0o644 })).rejects.toMatchObject(refused);
   });
 
   test('a NameNode that does not respond is abandoned after the idle timeout', async () => {
@@ -95,13 +127,51 @@ describe('NameNodes', () => {
   });
 
   test.each([
+    ['a status', (hdfs: WebHdfs) => hdfs.status('/a')],
+    ['a download', (hdfs: WebHdfs) => hdfs.read('/a')],
+    ['an upload', (hdfs: WebHdfs) => hdfs.create('/a', Buffer.from('x'), { overwrite: true, permission: 0o644 })],
+  ])('a NameNode that never responds to the first request is given up early: %s', async (_, ask) => {
+    const silent = await serve(() => undefined);
+    const options = { maxWaitMs: 600_000, maxFirstWaitMs: 0, firstAnswerTimeoutMs: 200 };
+    await expect(ask(client([silent], options))).rejects.toMatchObject({
+      code: 'HDFS_UNREACHABLE',
+      message: expect.stringMatching(/The last attempt failed at http:\/\/127\.0\.0\.1:\d+: no progress for 200 ms$/),
+    });
+  });
+
+  test('a NameNode that has responded before may take longer', async () => {
+    let asked = 0;
+    const slow = await serve((_, response) => {
+      asked += 1;
+      setTimeout(() => json(response, status()), asked === 1 ? 0 : 1_500);
+    });
+    const hdfs = client([slow], { maxWaitMs: 0, firstAnswerTimeoutMs: 1_000 });
+    await hdfs.status('/a');
+    expect(await hdfs.status('/a')).not.toBeNull();
+  });
+
+  test.each([
     ['an HTML page', 404, '<html>not found</html>', 'HDFS_UNREACHABLE', 'does not speak WebHDFS: HTTP 404'],
     ['plain text', 200, 'hello', 'HDFS_UNREACHABLE', 'is not JSON'],
     ['unexpected JSON', 200, '{"FileStatus":{}}', 'HDFS_UNREACHABLE', 'a FileStatus lacks'],
-    ['a demand for Kerberos', 401, '<html>Authentication required</html>', 'ACCESS_DENIED', 'requires authentication'],
+    ['a demand for Kerberos', 401, '<html>Authentication required</html>', 'HDFS_REFUSED', 'requires authentication'],
+    [
+      'a demand for Kerberos as JSON',
+      401,
+      '{"RemoteException":{"exception":"AuthenticationException","javaClassName":"x","message":"Anonymous requests are disallowed"}}',
+      'HDFS_REFUSED',
+      'requires authentication (HTTP 401: Anonymous requests are disallowed)',
+    ],
+    ['an error of its own', 500, '<html>failed</html>', 'HDFS_UNREACHABLE', 'failed to serve the request (HTTP 500)'],
   ])('a NameNode that responds with %s causes a specific error', async (_what, code, body, error, message) => {
     const address = await serve((_, response) => void response.writeHead(code).end(body));
-    await expect(client([address]).status('/a')).rejects.toMatchObject({ code: error, message: expect.stringContaining(message) });
+    const failure = await client([address])
+      .status('/a')
+      .catch((thrown) => thrown);
+    expect(failure).toMatchObject({ code: error, message: expect.stringContaining(message) });
+    expect(failure.message).toContain(new URL(address).host);
+    await expect(client([address]).read('/a')).rejects.toMatchObject({ message: expect.stringContaining(new URL(address).host) });
+    await expect(client([address]).list('/a')).rejects.toMatchObject({ message: expect.stringContaining(new URL(address).host) });
   });
 
   test('requests carry the user name or the token, and errors never show the token', async () => {

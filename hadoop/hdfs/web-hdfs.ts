@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { type ByteSource, canBeSentAgain, openSource } from '../../platform/byte-source.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { trustOf } from '../configuration/authorities.ts';
@@ -10,8 +10,8 @@ import { gatewayLogin } from '../configuration/login/gateway-login.ts';
 import { loginOf } from '../configuration/login/login-of.ts';
 import { readWhole } from '../http/http-client.ts';
 import { storageError } from '../http/remote-exception.ts';
+import { ResumingReader } from '../http/resuming-reader.ts';
 import { upload } from '../http/upload.ts';
-import { type FileRange, openFile } from './open-file.ts';
 import { completeRename, keptPath, type SimpleFileSystem, withKept } from './rename-in-steps.ts';
 import {
   type FileStatus,
@@ -28,6 +28,105 @@ import {
   unlessUnsupported,
 } from './web-hdfs-answers.ts';
 import { type Transfer, type WebHdfsOptions, type WebHdfsServers, WebHdfsTransport } from './web-hdfs-transport.ts';
+
+/** A byte range, which defaults to the whole file. */
+interface FileRange {
+  readonly offset?: number;
+  readonly length?: number;
+}
+
+/** The requests that `openFile` sends. */
+interface FileRequests {
+  /** Returns the file's status and the path at which its content is currently stored, or null if the file does not exist. */
+  readonly find: () => Promise<{ readonly status: FileStatus; readonly path: string } | null>;
+  readonly status: (path: string) => Promise<FileStatus | null>;
+  /** Requests `length` bytes, or the rest of the file if there is no length. */
+  readonly open: (
+    path: string,
+    range: { readonly offset: number; readonly length?: number },
+    isHeldByUs: () => boolean,
+  ) => Promise<IncomingMessage>;
+}
+
+interface Version {
+  readonly status: FileStatus;
+  /** The path at which the version's content is currently stored. */
+  readonly path: string;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** Maximum number of attempts to open a file that another process is replacing. */
+const MOST_REPLACEMENTS = 5;
+
+/**
+ * Streams one version of a file. If the file is replaced before the first byte arrives, streams the new version instead. If the file is
+ * replaced later and the connection then breaks, the stream fails.
+ */
+async function openFile(path: string, range: FileRange, requests: FileRequests): Promise<Readable> {
+  const changed = (): TonyError => new TonyError('STORAGE_REFUSED', `${path} was changed while it was read.`, { hint: 'Read it again.' });
+  let version = await versionOf(path, range, requests);
+  if (version.length === 0) {
+    return Readable.from([]);
+  }
+  const { offset } = version;
+  return new ResumingReader(
+    offset,
+    async (at, isHeldByUs) => {
+      for (let attempt = 1; ; attempt++) {
+        const opened = await openVersion(version, at, isHeldByUs, requests);
+        if (opened !== null) {
+          return opened;
+        }
+        if (at > offset || attempt === MOST_REPLACEMENTS) {
+          throw changed();
+        }
+        version = await versionOf(path, range, requests);
+        if (version.length === 0) {
+          throw changed();
+        }
+      }
+    },
+    async () => {
+      const now = await requests.status(version.path);
+      if (now === null || !isSameFile(version.status, now) || now.modificationTime !== version.status.modificationTime) {
+        throw changed();
+      }
+    },
+  );
+}
+
+async function versionOf(path: string, range: FileRange, { find }: FileRequests): Promise<Version> {
+  const found = await find();
+  if (found === null) {
+    throw new TonyError('NOT_FOUND', `${path} does not exist.`);
+  }
+  if (found.status.type === 'folder') {
+    throw new TonyError('NOT_FOUND', `${path} is a folder, not a file.`);
+  }
+  const offset = range.offset ?? 0;
+  const length = Math.max(0, Math.min(range.length ?? found.status.length, found.status.length - offset));
+  return { ...found, offset, length };
+}
+
+/** Requests the rest of a file version. Returns null if the response length shows that the file was replaced. */
+async function openVersion(
+  { path, status, offset, length }: Version,
+  at: number,
+  isHeldByUs: () => boolean,
+  requests: FileRequests,
+): Promise<{ readonly response: IncomingMessage; readonly remaining: number } | null> {
+  const remaining = offset + length - at;
+  // Request everything up to the end of the file where possible. The response length then shows whether the file has changed.
+  const toEnd = offset + length === status.length;
+  const response = await requests.open(path, toEnd ? { offset: at } : { offset: at, length: remaining }, isHeldByUs);
+  const promised = response.headers['content-length'];
+  if (promised === undefined || Number(promised) === remaining) {
+    return { response, remaining };
+  }
+  response.destroy();
+  return null;
+}
 
 export type RenameOutcome = 'renamed' | 'source-missing' | 'target-exists';
 
@@ -80,7 +179,7 @@ export class WebHdfs {
   /** Lists a folder. Returns an empty list for a file, or null if the path does not exist. */
   async list(path: string): Promise<FileStatus[] | null> {
     const answer = await this.#read('LISTSTATUS', path);
-    return answer === null ? null : withKept(statusesOf(answer, 'LISTSTATUS'));
+    return answer === null ? null : withKept(statusesOf(answer.json, 'LISTSTATUS', answer.server));
   }
 
   /**
@@ -97,14 +196,14 @@ export class WebHdfs {
       if (answer === null) {
         return found.length === 0 ? null : withKept(found);
       }
-      const { partialListing, remainingEntries } = recordOf(answer.DirectoryListing);
-      const part = statusesOf(recordOf(partialListing), 'LISTSTATUS_BATCH');
+      const { partialListing, remainingEntries } = recordOf(answer.json.DirectoryListing);
+      const part = statusesOf(recordOf(partialListing), 'LISTSTATUS_BATCH', answer.server);
       found.push(...part.slice(0, most - found.length));
       if (part.length === 0 || remainingEntries === 0 || found.length >= most) {
         return withKept(found);
       }
       if (typeof remainingEntries !== 'number') {
-        throw notWebHdfs('the response to LISTSTATUS_BATCH has no remainingEntries');
+        throw notWebHdfs('the response to LISTSTATUS_BATCH has no remainingEntries', answer.server);
       }
     }
   }
@@ -336,7 +435,7 @@ export class WebHdfs {
 
   async #statusAt(path: string): Promise<FileStatus | null> {
     const answer = await this.#read('GETFILESTATUS', path);
-    return answer === null ? null : fileStatusOf(answer.FileStatus);
+    return answer === null ? null : fileStatusOf(answer.json.FileStatus, answer.server);
   }
 
   /** Returns the operations that `completeRename` needs. */
@@ -356,10 +455,14 @@ export class WebHdfs {
   }
 
   /** Sends a read request to the NameNode. Returns null if the path does not exist. */
-  async #read(operation: string, path: string, parameters: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown> | null> {
+  async #read(
+    operation: string,
+    path: string,
+    parameters: Readonly<Record<string, string>> = {},
+  ): Promise<{ readonly json: Record<string, unknown>; readonly server: string } | null> {
     const answer = await this.#transport.call('GET', operation, path, parameters);
     if ('json' in answer) {
-      return answer.json;
+      return answer;
     }
     if (isMissing(answer.remote)) {
       return null;

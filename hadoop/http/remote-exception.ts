@@ -1,6 +1,7 @@
 import { type ErrorCode, TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
 import { parseJson } from '../../platform/json-value.ts';
+import { withoutStackTrace } from './error-text.ts';
 
 /** A Hadoop daemon's error response: `{"RemoteException":{"exception":..,"javaClassName":..,"message":..}}`. */
 export interface RemoteException {
@@ -17,7 +18,7 @@ export function parseRemoteException(text: string): RemoteException | null {
     return null;
   }
   // Some messages contain a Java stack trace after the first line.
-  const message = typeof remote.message === 'string' ? (remote.message.split(/\n\s*at /)[0] ?? '').trim() : '';
+  const message = typeof remote.message === 'string' ? withoutStackTrace(remote.message) : '';
   return { exception: remote.exception, message };
 }
 
@@ -45,10 +46,20 @@ export function isTransient(remote: RemoteException): boolean {
   return TRANSIENT.has(remote.exception) || remote.message.startsWith('Failed to find datanode');
 }
 
+/** Returns true if the server demands that the user log in. Servers also respond so without a RemoteException, with status 401. */
+export function demandsLogin(remote: RemoteException): boolean {
+  return remote.exception === 'AuthenticationException';
+}
+
+/** Returns the outcome of a request that the server rejected with a temporary error. */
+export function transientOutcome(remote: RemoteException): { readonly again: string; readonly code?: ErrorCode } {
+  const again = `${remote.message} (${remote.exception})`;
+  return remote.exception === 'SafeModeException' ? { again, code: 'HDFS_READ_ONLY' } : { again };
+}
+
 const CODES: Readonly<Record<string, ErrorCode>> = {
   FileNotFoundException: 'NOT_FOUND',
   AccessControlException: 'ACCESS_DENIED',
-  AuthenticationException: 'ACCESS_DENIED',
   AuthorizationException: 'ACCESS_DENIED',
   InvalidToken: 'TOKEN_EXPIRED',
   SecurityException: 'ACCESS_DENIED',
@@ -72,6 +83,11 @@ export function storageError(remote: RemoteException, what: string): TonyError {
   if (remote.exception === 'IOException' && /could only be (written|replicated) to 0/.test(remote.message)) {
     return new TonyError('STORAGE_FULL', `${what}: no DataNode accepted the data: ${text}`, {
       hint: 'Check that the DataNodes are healthy and have free space.',
+    });
+  }
+  if (remote.message.includes('parameter "user.name"')) {
+    return new TonyError('STORAGE_REFUSED', `The NameNode does not accept the user name. ${what}: ${text}`, {
+      hint: 'Set HADOOP_USER_NAME to your short user name on the cluster, or ask the HDFS admin to allow such names in dfs.webhdfs.user.provider.user.pattern (hdfs-site.xml).',
     });
   }
   return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${text}`);

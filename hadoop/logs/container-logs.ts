@@ -1,5 +1,6 @@
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { parseJson } from '../../platform/json-value.ts';
+import { withoutEnd } from '../../platform/text/without-end.ts';
 import { WeightedCache } from '../../platform/weighted-cache.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
@@ -12,16 +13,53 @@ import { applicationOf, parseContainerId } from '../rpc/application-id.ts';
 import { type Login, sendAs } from '../security/login.ts';
 import { type AggregatedFile, indexAggregatedLog, partsOf, readAggregatedFile } from './aggregated-log.ts';
 import { ByteCursor } from './byte-cursor.ts';
-import { CONTENTS, FOOTER, logLengthOf, MAXIMUM_HEAD_BYTES, saysRunning } from './node-log.ts';
 import type { RangeSource } from './tfile.ts';
+
+/*
+ * A NodeManager responds to GET /ws/v1/node/containers/<id>/logs/<file>?size=<n> until it removes the container. The response contains the
+ * first n bytes of the log file, or its last -n bytes if n is negative, between a header and a footer:
+ *
+ *   Container: container_... on host:port
+ *   LogAggregationType: LOCAL
+ *   =====...
+ *   LogType:stdout
+ *   LogLastModifiedTime:Sat Nov 21 05:12:04 +0000 2026
+ *   LogLength:85                  length of the whole file
+ *   LogContents:
+ *   <bytes>End of LogType:stdout.This log file belongs to a running container (...) and so may not be complete.
+ *   *****...
+ *
+ * For an empty file, Hadoop 2.10 omits the header.
+ */
+
+const CONTENTS = Buffer.from('\nLogContents:\n');
+const FOOTER = Buffer.from('End of LogType:');
+/** Maximum length in bytes, both of the header and of the footer. A header usually has about 300 bytes, and a footer about 250. */
+const MAXIMUM_HEAD_BYTES = 16 * 1024;
+
+/** Returns the whole file's length in bytes at the time of the request. Throws a RangeError if the header does not contain a length. */
+function logLengthOf(head: Buffer): number {
+  const length = /^LogLength:(\d{1,15})$/m.exec(head.toString('latin1'))?.[1];
+  if (length === undefined) {
+    throw new RangeError('the response has no LogLength');
+  }
+  return Number(length);
+}
+
+/** Returns true if the footer states that the container is still running. */
+function saysRunning(foot: Buffer): boolean {
+  return foot.includes('belongs to a running container');
+}
 
 export interface LogOwner {
   readonly containerId: string;
   /**
-   * The NodeManager's web address (`host:port`), or null if it is unknown. The NodeManager serves the logs until the application ends.
-   * Another user may have written this address, so an invalid address is treated like an unknown one.
+   * The NodeManager's web address (`host:port`), or null if it is unknown. The NodeManager serves the logs until the application ends. The
+   * address must come from YARN: the login rejects an address that another user wrote. An invalid address is treated like an unknown one.
    */
   readonly nodeHttp: string | null;
+  /** The NodeManager's address (`host:port`), if known. Only a hint about which aggregated log file contains the container's logs. */
+  readonly node?: string | null;
   readonly owner: string;
 }
 
@@ -258,7 +296,7 @@ export class ContainerLogs {
 
   /** Finds the container's log files on HDFS. Returns null if there are none. */
   async #aggregated(container: LogOwner): Promise<{ path: string; source: RangeSource; files: readonly AggregatedFile[] } | null> {
-    const host = container.nodeHttp?.split(':')[0];
+    const host = (container.node ?? container.nodeHttp)?.split(':')[0];
     for (const uri of aggregatedFolders(this.#configuration, container)) {
       const location = locationOf(uri);
       const target = location === null ? null : this.#fileSystems.locate(location).target;
@@ -320,7 +358,7 @@ export function aggregatedFolders(
   }
   const application = applicationOf(container.containerId);
   const bucket = String(parseContainerId(container.containerId).application.sequence % 10_000).padStart(4, '0');
-  const base = `${root.replace(/\/+$/, '')}/${container.owner}`;
+  const base = `${withoutEnd(root, '/')}/${container.owner}`;
   return [
     `${base}/bucket-${tfileSuffix}/${bucket}/${application}`,
     `${base}/${tfileSuffix}/${application}`,

@@ -1,14 +1,20 @@
 import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
-import type { TonyError } from '../../platform/errors.ts';
+import type { ErrorCode, TonyError } from '../../platform/errors.ts';
 import { reportSkippedServer } from '../tls/skipped-servers.ts';
 
 const BACKOFF = { firstMs: 50, mostMs: 2_000 };
 
 /**
  * The result of an attempt, or the reason for a retry. `rejected` is set if this client does not trust the server's certificate. In that
- * case, a retry at the same address would also fail.
+ * case, a retry at the same address would also fail. `code` is set if the server responded that it cannot serve the request at present.
  */
-export type Outcome<T> = { readonly result: T } | { readonly again: string; readonly rejected?: TonyError };
+export type Outcome<T> = { readonly result: T } | { readonly again: string; readonly rejected?: TonyError; readonly code?: ErrorCode };
+
+/** The reason for the last failure, and the code of the error if a server responded with one. */
+export interface RoundFailure {
+  readonly reason: string;
+  readonly code?: ErrorCode;
+}
 
 /**
  * Converts an error to an outcome if the error affects only one server, as TLS failures do. Throws all other errors, because they would
@@ -53,7 +59,8 @@ export class AddressRound {
 
   /**
    * @param maxWaitMs timeout in ms
-   * @param options.maxFirstWaitMs timeout in ms while no address has responded yet; at most `maxWaitMs`, which is also the default
+   * @param options.maxFirstWaitMs timeout in ms while no address has responded yet, or while servers respond that they cannot serve the
+   *   request; at most `maxWaitMs`, which is also the default
    */
   constructor(
     addresses: readonly string[],
@@ -70,13 +77,15 @@ export class AddressRound {
    * Returns the first result. If the timeout expires before that, returns the reason for the last failure.
    * @throws TonyError TLS_FAILED if this client trusts none of the servers
    */
-  async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | { readonly reason: string }> {
+  async run<T>(attempt: (address: string) => Promise<Outcome<T>>): Promise<{ readonly result: T } | RoundFailure> {
     const { now, random, wait } = this.#pacing;
-    const end = now() + (this.#hasAnswered ? this.#maxWaitMs : Math.min(this.#maxFirstWaitMs, this.#maxWaitMs));
+    const firstEnd = now() + Math.min(this.#maxFirstWaitMs, this.#maxWaitMs);
+    const end = this.#hasAnswered ? now() + this.#maxWaitMs : firstEnd;
     let reason = 'no address is known';
     for (let round = 1; ; round += 1) {
       const first = this.#answered;
       const rejected: TonyError[] = [];
+      let code: ErrorCode | undefined;
       for (let turn = 0; turn < this.#addresses.length; turn += 1) {
         const index = (first + turn) % this.#addresses.length;
         const address = this.#addresses[index] ?? '';
@@ -89,10 +98,12 @@ export class AddressRound {
           }
           return outcome;
         }
-        if (outcome.rejected === undefined) {
-          reason = `${address}: ${outcome.again}`;
-        } else {
+        if (outcome.rejected !== undefined) {
           rejected.push(outcome.rejected);
+        } else if (code === undefined) {
+          // An active NameNode in safe mode explains a failure better than a standby NameNode does.
+          code = outcome.code;
+          reason = `${address}: ${outcome.again}`;
         }
       }
       const [untrusted] = rejected;
@@ -100,8 +111,11 @@ export class AddressRound {
         throw untrusted;
       }
       const waitMs = jittered(backoffMs(round, BACKOFF), random);
-      const failure = { reason: [reason, ...rejected.map(({ message }) => message.replace(/\.$/, ''))].join('. ') };
-      if (now() + waitMs > end) {
+      const failure = {
+        ...(code !== undefined && { code }),
+        reason: [reason, ...rejected.map(({ message }) => message.replace(/\.$/, ''))].join('. '),
+      };
+      if (now() + waitMs > (code === undefined ? end : firstEnd)) {
         return failure;
       }
       await wait(waitMs, this.#closing.signal);
@@ -109,6 +123,11 @@ export class AddressRound {
         return failure;
       }
     }
+  }
+
+  /** True if an address has responded. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered;
   }
 
   /** Interrupts the current delay and prevents further rounds. */

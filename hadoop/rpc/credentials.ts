@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import { decodeMessage, splitDelimited } from './messages.ts';
 import { WritableReader, writeBytes, writeText, writeVInt } from './writable.ts';
 
@@ -75,15 +76,8 @@ function decodeToken(reader: WritableReader): Token {
   return { identifier: reader.bytes(), password: new Secret(reader.bytes()), kind: reader.text(), service: reader.text() };
 }
 
-export interface TokenMessage {
-  readonly identifier: Uint8Array;
-  readonly password: Uint8Array;
-  readonly kind: string;
-  readonly service: string;
-}
-
 /** Creates a token from a decoded message. The token does not keep any reference to the received buffer. */
-export function tokenOfMessage(message: TokenMessage): Token {
+export function tokenOfMessage(message: HadoopMessages['TokenProto']): Token {
   return {
     identifier: Uint8Array.from(message.identifier),
     password: new Secret(message.password),
@@ -92,7 +86,7 @@ export function tokenOfMessage(message: TokenMessage): Token {
   };
 }
 
-export function messageOfToken(token: Token): TokenMessage {
+export function messageOfToken(token: Token): HadoopMessages['TokenProto'] {
   return { identifier: token.identifier, password: token.password.reveal(), kind: token.kind, service: token.service };
 }
 
@@ -101,10 +95,7 @@ function decodeProtobuf(body: Uint8Array): Credentials {
   if (next < body.length) {
     throw new RangeError(`${body.length - next} bytes follow the end`);
   }
-  const proto = decodeMessage<{
-    tokens: { alias: string; token?: TokenMessage }[];
-    secrets: { alias: string; secret?: Uint8Array }[];
-  }>('CredentialsProto', message);
+  const proto = decodeMessage('CredentialsProto', message);
   return {
     tokens: proto.tokens.map(({ alias, token }) => {
       if (token === undefined) {

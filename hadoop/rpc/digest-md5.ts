@@ -73,10 +73,17 @@ function list(text: string): string[] {
  */
 export function parseDirectives(text: string): Map<string, string> {
   const directives = new Map<string, string>();
-  const pattern = /[\s,]*([!#$%&'*+.^_`|~\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]*))\s*(?=,|$)/gsy;
-  while (/[^\s,]/.test(text.slice(pattern.lastIndex))) {
+  const separators = /[\s,]*/y;
+  const pattern = /([!#$%&'*+.^_`|~\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]*))\s*/sy;
+  for (;;) {
+    separators.lastIndex = pattern.lastIndex;
+    separators.test(text);
+    if (separators.lastIndex === text.length) {
+      return directives;
+    }
+    pattern.lastIndex = separators.lastIndex;
     const match = pattern.exec(text);
-    if (match === null) {
+    if (match === null || (pattern.lastIndex < text.length && text[pattern.lastIndex] !== ',')) {
       throw new Error('the list of directives is malformed');
     }
     const name = (match[1] ?? '').toLowerCase();
@@ -85,7 +92,6 @@ export function parseDirectives(text: string): Map<string, string> {
     }
     directives.set(name, match[2]?.replace(/\\(.)/gs, '$1') ?? match[3] ?? '');
   }
-  return directives;
 }
 
 export interface DigestInput {

@@ -4,9 +4,10 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import { capture, capturedDigests, golden } from '../testing/capture.ts';
 import { CLOSED_ADDRESS } from '../testing/closed-port.ts';
-import { type Answer, type FakeCall, FakeDaemon, type FakeDaemonOptions } from '../testing/fake-daemon.ts';
+import { type FakeCall, FakeDaemon, type FakeDaemonOptions } from '../testing/fake-daemon.ts';
 import type { Token } from './credentials.ts';
 import { encodeFrame } from './frame.ts';
 import { IpcConnection, type IpcOptions } from './ipc.ts';
@@ -92,21 +93,16 @@ async function replay(name: string, received: Buffer[]): Promise<{ host: string;
   });
 }
 
-const register = (connection: IpcConnection, host: string, port: number, url?: string) =>
-  connection.call(
-    'registerApplicationMaster',
-    'RegisterApplicationMasterRequestProto',
-    { host, rpc_port: port, ...(url === undefined ? {} : { tracking_url: url }) },
-    5000,
-  );
+const register = (connection: IpcConnection, host?: string, port?: number, url?: string) =>
+  connection.call('registerApplicationMaster', 'RegisterApplicationMasterRequestProto', { host, rpc_port: port, tracking_url: url }, 5000);
 
 const allocate = (connection: IpcConnection, responseId: number, timeoutMs = 5000) =>
-  connection.call('allocate', 'AllocateRequestProto', { response_id: responseId }, timeoutMs);
-const responseId = (bytes: Buffer) => decodeMessage<{ response_id: number }>('AllocateResponseProto', bytes).response_id;
-const requestId = (call: FakeCall) => decodeMessage<{ response_id: number }>('AllocateRequestProto', call.request).response_id;
-const allocated = (id: number): Answer => ({ success: 'AllocateResponseProto', message: { response_id: id } });
+  connection.call('allocate', 'AllocateRequestProto', { response_id: responseId, ask: [], release: [] }, timeoutMs);
+const responseId = (bytes: Buffer) => decodeMessage('AllocateResponseProto', bytes).response_id;
+const requestId = (call: FakeCall) => decodeMessage('AllocateRequestProto', call.request).response_id;
+const allocated = (id?: number) => ({ success: 'AllocateResponseProto', message: { response_id: id } }) as const;
 
-function registration(name: string): { host: string; rpc_port: number; tracking_url?: string; clientId: Uint8Array } {
+function registration(name: string): HadoopMessages['RegisterApplicationMasterRequestProto'] & { readonly clientId: Uint8Array } {
   const lines = capture(name).filter(
     ({ from, comment }) => from === 'client' && /call registerApplicationMaster(?! \(wrapped)/.test(comment),
   );
@@ -114,11 +110,8 @@ function registration(name: string): { host: string; rpc_port: number; tracking_
   const header = splitDelimited(frame, 4);
   const call = splitDelimited(frame, header.next);
   return {
-    ...decodeMessage<{ host: string; rpc_port: number; tracking_url?: string }>(
-      'RegisterApplicationMasterRequestProto',
-      splitDelimited(frame, call.next).message,
-    ),
-    clientId: decodeMessage<{ clientId: Uint8Array }>('RpcRequestHeaderProto', header.message).clientId,
+    ...decodeMessage('RegisterApplicationMasterRequestProto', splitDelimited(frame, call.next).message),
+    clientId: decodeMessage('RpcRequestHeaderProto', header.message).clientId,
   };
 }
 
@@ -136,7 +129,7 @@ describe.each(Object.entries(capturedDigests).filter(([name, { cipher }]) => nam
         clientId: Buffer.from(registered.clientId),
         clientNonce: () => digest.cnonce,
       });
-      const answer = decodeMessage<{ queue: string; resource_types: { name: string }[] }>(
+      const answer = decodeMessage(
         'RegisterApplicationMasterResponseProto',
         await register(connection, registered.host, registered.rpc_port, registered.tracking_url),
       );
@@ -233,7 +226,7 @@ describe.each([
       waiting.push(call);
       if (waiting.length === 500) {
         for (const item of waiting.reverse()) {
-          item.connection.respond(item.callId, allocated(requestId(item)) as { success: string; message: object });
+          item.connection.respond(item.callId, allocated(requestId(item)));
         }
       }
       return null;
@@ -250,7 +243,7 @@ describe.each([
       protection,
     );
     await register(connect(fake.endpoint), 'h', 1, url);
-    const request = decodeMessage<{ tracking_url: string }>('RegisterApplicationMasterRequestProto', fake.calls[0]?.request as Buffer);
+    const request = decodeMessage('RegisterApplicationMasterRequestProto', fake.calls[0]?.request as Buffer);
     expect(request.tracking_url).toBe(url);
   });
 
@@ -288,7 +281,7 @@ describe.each([
   });
 });
 
-test.each([
+test.each<[string, HadoopMessages['RpcResponseHeaderProto']]>([
   ['a response', { callId: 0, status: 'SUCCESS' }],
   ['an exception', { callId: 0, status: 'ERROR', exceptionClassName: 'java.io.IOException', errorMsg: 'forged' }],
   ['a FATAL', { callId: 0, status: 'FATAL', exceptionClassName: INVALID_TOKEN, errorMsg: 'forged' }],
@@ -296,7 +289,7 @@ test.each([
 ])('a protected connection fails if it receives %s outside its protection, and ignores the content', async (_, header) => {
   const fake = await daemon(
     (call) => {
-      const body = encodeDelimited('AllocateResponseProto', { response_id: 666 });
+      const body = encodeDelimited('FinishApplicationMasterResponseProto', { isUnregistered: true });
       call.connection.socket.write(encodeFrame(encodeDelimited('RpcResponseHeaderProto', header), body));
       return null;
     },

@@ -2,12 +2,13 @@ import { Buffer } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import { createConnection, type Socket } from 'node:net';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import type { Token } from './credentials.ts';
 import type { Qop } from './digest-md5.ts';
 import { encodeFrame, FrameReader } from './frame.ts';
 import { decodeMessage, encodeDelimited, splitDelimited } from './messages.ts';
 import { RemoteError } from './remote-error.ts';
-import { SaslClient, type SaslMessage, type SaslStep, WeakProtection } from './sasl.ts';
+import { SaslClient, type SaslStep, WeakProtection } from './sasl.ts';
 import type { SecurityLayer } from './security-layer.ts';
 
 /*
@@ -64,12 +65,7 @@ export interface IpcOptions {
   readonly clientNonce?: () => string;
 }
 
-interface ResponseHeader {
-  readonly callId: number;
-  readonly status: 'SUCCESS' | 'ERROR' | 'FATAL';
-  readonly exceptionClassName?: string;
-  readonly errorMsg?: string;
-}
+type ResponseHeader = HadoopMessages['RpcResponseHeaderProto'];
 
 interface PendingCall {
   readonly method: string;
@@ -147,7 +143,12 @@ export class IpcConnection {
    * connection's error if the connection fails. Rejects with RPC_TIMEOUT if no response arrives in time. The server may still have executed
    * the call in this case.
    */
-  async call(method: string, requestName: string, request: object, timeoutMs: number): Promise<Buffer> {
+  async call<Request extends keyof HadoopMessages>(
+    method: string,
+    requestName: Request,
+    request: HadoopMessages[Request],
+    timeoutMs: number,
+  ): Promise<Buffer> {
     await this.#opened;
     if (this.#failure !== null) {
       throw this.#failure;
@@ -162,7 +163,7 @@ export class IpcConnection {
       encodeDelimited('RequestHeaderProto', {
         methodName: method,
         declaringClassProtocolName: protocol.name,
-        clientProtocolVersion: protocol.version,
+        clientProtocolVersion: String(protocol.version),
       }),
       encodeDelimited(requestName, request),
     );
@@ -224,7 +225,7 @@ export class IpcConnection {
     if (header.callId !== SASL_CALL || header.status !== 'SUCCESS') {
       throw new Error(`an unprotected frame (${header.status}) on a protected connection`);
     }
-    const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
+    const message = decodeMessage('RpcSaslProto', splitDelimited(body, 0).message);
     if (message.state !== 'WRAP' || message.token === undefined) {
       throw new Error(`${message.state} after authentication`);
     }
@@ -243,13 +244,13 @@ export class IpcConnection {
       this.#fail(this.#remoteError(header, 'the authentication', true));
       return;
     }
-    const message = decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(body, 0).message);
+    const message = decodeMessage('RpcSaslProto', splitDelimited(body, 0).message);
     if (this.#sasl !== null) {
       this.#authenticate(message, this.#sasl);
     }
   }
 
-  #authenticate(message: SaslMessage, sasl: SaslClient): void {
+  #authenticate(message: HadoopMessages['RpcSaslProto'], sasl: SaslClient): void {
     let step: SaslStep;
     try {
       step = sasl.step(message);
@@ -267,7 +268,7 @@ export class IpcConnection {
     this.#open({});
   }
 
-  #open(userInfo: { readonly effectiveUser?: string }): void {
+  #open(userInfo: HadoopMessages['UserInformationProto']): void {
     this.#state = 'open';
     this.#send(
       encodeFrame(
@@ -310,11 +311,11 @@ export class IpcConnection {
       return;
     }
     for (const token of this.#layer.wrap(frame)) {
-      this.#socket.write(this.#saslFrame({ state: 'WRAP', token }));
+      this.#socket.write(this.#saslFrame({ state: 'WRAP', token, auths: [] }));
     }
   }
 
-  #saslFrame(message: SaslMessage): Buffer {
+  #saslFrame(message: HadoopMessages['RpcSaslProto']): Buffer {
     return encodeFrame(this.#requestHeader(SASL_CALL, new Uint8Array(), -1), encodeDelimited('RpcSaslProto', message));
   }
 
@@ -375,6 +376,6 @@ export class IpcConnection {
 /** Parses a response header. The conversion to int32 restores negative call IDs, because -n arrives as 2^32 - n. */
 function responseOf(frame: Buffer): { header: ResponseHeader; body: Buffer } {
   const { message, next } = splitDelimited(frame, 0);
-  const header = decodeMessage<ResponseHeader>('RpcResponseHeaderProto', message);
+  const header = decodeMessage('RpcResponseHeaderProto', message);
   return { header: { ...header, callId: header.callId | 0 }, body: frame.subarray(next) };
 }

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer';
 import protobuf from 'protobufjs/light.js';
 import descriptor from '../../protos/hadoop.json' with { type: 'json' };
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 
 let root: protobuf.Root | undefined;
 
@@ -15,16 +16,16 @@ function typeOf(name: string): protobuf.Type {
  * strings, and enum values become names. Byte fields share memory with `bytes`, so callers must copy them to keep them. Throws if the bytes
  * are not a message of this type.
  */
-export function decodeMessage<T>(name: string, bytes: Uint8Array): T {
+export function decodeMessage<Name extends keyof HadoopMessages>(name: Name, bytes: Uint8Array): HadoopMessages[Name] {
   const type = typeOf(name);
-  return type.toObject(type.decode(bytes), { longs: String, enums: String, arrays: true }) as T;
+  return type.toObject(type.decode(bytes), { longs: String, enums: String, arrays: true }) as HadoopMessages[Name];
 }
 
 /**
- * Encodes a message with its length as a varint prefix. Field names are the same as in protos/hadoop. 64-bit integers can be numbers or
- * decimal strings. Fields are written even if they have their default values.
+ * Encodes a message with its length as a varint prefix. Fields are written even if they have their default values. Fields that are
+ * undefined are left out.
  */
-export function encodeDelimited(name: string, value: object): Buffer {
+export function encodeDelimited<Name extends keyof HadoopMessages>(name: Name, value: HadoopMessages[Name]): Buffer {
   const type = typeOf(name);
   return Buffer.from(type.encodeDelimited(type.fromObject(value)).finish());
 }

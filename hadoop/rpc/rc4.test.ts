@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { expect, test } from 'vitest';
-import { rc4 } from './rc4.ts';
+import { rc4 } from './security-layer.ts';
 
 // Test vectors: RFC 6229, 128-bit key, offsets 0 and 16; and a widely used vector with a text key.
 test('the key stream matches RFC 6229', () => {

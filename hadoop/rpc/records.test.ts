@@ -1,22 +1,22 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import { capture } from '../testing/capture.ts';
 import { formatContainerId } from './application-id.ts';
 import { decodeMessage, encodeDelimited, splitDelimited } from './messages.ts';
 import {
-  type ContainerIdMessage,
-  type ContainerMessage,
   completedOfMessage,
   containerIdOfMessage,
   containerOfMessage,
   endpointOfNode,
   messageOfContainerId,
   messageOfResources,
-  type ResourceMessage,
   resourcesOfMessage,
 } from './records.ts';
 
-const overWire = <T>(name: string, value: object) => decodeMessage<T>(name, splitDelimited(encodeDelimited(name, value), 0).message);
+function overWire<Name extends keyof HadoopMessages>(name: Name, value: HadoopMessages[Name]): HadoopMessages[Name] {
+  return decodeMessage(name, splitDelimited(encodeDelimited(name, value), 0).message);
+}
 
 test('container IDs survive encoding and decoding, including numbers beyond 2^53', () => {
   const id = fc.record({
@@ -28,7 +28,7 @@ test('container IDs survive encoding and decoding, including numbers beyond 2^53
   fc.assert(
     fc.property(id, (value) => {
       const text = formatContainerId(value);
-      expect(containerIdOfMessage(overWire<ContainerIdMessage>('ContainerIdProto', messageOfContainerId(text)))).toBe(text);
+      expect(containerIdOfMessage(overWire('ContainerIdProto', messageOfContainerId(text)))).toBe(text);
     }),
   );
   expect(messageOfContainerId('container_e9000_1795225023264_0004_01_000002').id).toBe(String((9000n << 40n) | 2n));
@@ -38,11 +38,11 @@ test('resources survive encoding and decoding, with memory and vcores in their o
   const resources = { 'memory-mb': 2048, vcores: 2, 'yarn.io/gpu': 1, 'yarn.io/fpga': 0 };
   const message = messageOfResources(resources, new Map([['yarn.io/gpu', 'G']]));
   expect(message).toMatchObject({ memory: '2048', virtual_cores: 2 });
-  expect(message.resource_value_map?.map(({ key, units }) => [key, units])).toEqual([
+  expect(message.resource_value_map.map(({ key, units }) => [key, units])).toEqual([
     ['yarn.io/gpu', 'G'],
     ['yarn.io/fpga', ''],
   ]);
-  expect(resourcesOfMessage(overWire<ResourceMessage>('ResourceProto', message))).toEqual(resources);
+  expect(resourcesOfMessage(overWire('ResourceProto', message))).toEqual(resources);
 });
 
 test('reads the containers that a real ResourceManager allocated', () => {
@@ -50,9 +50,7 @@ test('reads the containers that a real ResourceManager allocated', () => {
   const allocated = frames.slice(3).flatMap(({ bytes }) => {
     const { next } = splitDelimited(bytes, 4);
     const message = splitDelimited(bytes, next).message;
-    return decodeMessage<{ allocated_containers: ContainerMessage[] }>('AllocateResponseProto', message).allocated_containers.map(
-      containerOfMessage,
-    );
+    return decodeMessage('AllocateResponseProto', message).allocated_containers.map(containerOfMessage);
   });
   expect(
     allocated.map(({ id, node, nodeHttp, resources, priority, allocationRequestId }) => ({

@@ -1,5 +1,6 @@
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import { type ContainerId, formatContainerId, parseContainerId } from './application-id.ts';
-import { type Token, type TokenMessage, tokenOfMessage } from './credentials.ts';
+import { type Token, tokenOfMessage } from './credentials.ts';
 
 /* YARN's records in two forms: the result of `decodeMessage`, and the form that the rest of the code uses. */
 
@@ -26,21 +27,10 @@ export interface CompletedContainer {
   readonly diagnostics: string;
 }
 
-export interface ContainerIdMessage {
-  readonly app_attempt_id?: {
-    readonly application_id?: { readonly id?: number; readonly cluster_timestamp?: string };
-    readonly attemptId?: number;
-  };
-  /**
-   * The container's epoch and sequence number, as `epoch << 40
-   *  sequence`.
-   */
-  readonly id?: string;
-}
-
+/** A container's ID contains its epoch and its sequence number, as `epoch << 40 | sequence`. */
 const SEQUENCE_BITS = 40n;
 
-export function containerIdOfMessage(message: ContainerIdMessage | undefined): string {
+export function containerIdOfMessage(message: HadoopMessages['ContainerIdProto'] | undefined): string {
   const application = message?.app_attempt_id?.application_id;
   const whole = BigInt(message?.id ?? 0);
   const id: ContainerId = {
@@ -52,7 +42,7 @@ export function containerIdOfMessage(message: ContainerIdMessage | undefined): s
   return formatContainerId(id);
 }
 
-export function messageOfContainerId(text: string): ContainerIdMessage {
+export function messageOfContainerId(text: string): HadoopMessages['ContainerIdProto'] {
   const id = parseContainerId(text);
   return {
     app_attempt_id: {
@@ -63,16 +53,10 @@ export function messageOfContainerId(text: string): ContainerIdMessage {
   };
 }
 
-export interface ResourceMessage {
-  readonly memory?: string;
-  readonly virtual_cores?: number;
-  readonly resource_value_map?: readonly { readonly key: string; readonly value?: string; readonly units?: string }[];
-}
-
 export const MEMORY = 'memory-mb';
 export const VCORES = 'vcores';
 
-export function resourcesOfMessage(message: ResourceMessage | undefined): Resources {
+export function resourcesOfMessage(message: HadoopMessages['ResourceProto'] | undefined): Resources {
   const resources: Record<string, number> = { [MEMORY]: Number(message?.memory ?? 0), [VCORES]: message?.virtual_cores ?? 0 };
   for (const { key, value } of message?.resource_value_map ?? []) {
     if (key !== MEMORY && key !== VCORES) {
@@ -86,21 +70,21 @@ export function resourcesOfMessage(message: ResourceMessage | undefined): Resour
  * Encodes resource amounts. YARN accepts memory and vcores only in dedicated fields, and all other types only in the map.
  * @param units the configured unit of each resource type
  */
-export function messageOfResources(resources: Resources, units: ReadonlyMap<string, string>): ResourceMessage {
+export function messageOfResources(resources: Resources, units: ReadonlyMap<string, string>): HadoopMessages['ResourceProto'] {
   const others = Object.entries(resources).filter(([key]) => key !== MEMORY && key !== VCORES);
   return {
     memory: String(resources[MEMORY] ?? 0),
     virtual_cores: resources[VCORES] ?? 0,
-    resource_value_map: others.map(([key, value]) => ({ key, value: String(value), units: units.get(key) ?? '', type: 'COUNTABLE' })),
+    resource_value_map: others.map(([key, value]): HadoopMessages['ResourceInformationProto'] => ({
+      key,
+      value: String(value),
+      units: units.get(key) ?? '',
+      type: 'COUNTABLE',
+    })),
   };
 }
 
-export interface NodeIdMessage {
-  readonly host?: string;
-  readonly port?: number;
-}
-
-export function nodeOfMessage(message: NodeIdMessage | undefined): string {
+export function nodeOfMessage(message: HadoopMessages['NodeIdProto'] | undefined): string {
   return `${message?.host ?? ''}:${message?.port ?? 0}`;
 }
 
@@ -110,19 +94,9 @@ export function endpointOfNode(node: string): { host: string; port: number } {
   return { host: node.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(node.slice(colon + 1)) };
 }
 
-export interface ContainerMessage {
-  readonly id?: ContainerIdMessage;
-  readonly nodeId?: NodeIdMessage;
-  readonly node_http_address?: string;
-  readonly resource?: ResourceMessage;
-  readonly priority?: { readonly priority?: number };
-  readonly container_token?: TokenMessage;
-  readonly allocation_request_id?: string;
-}
+const NO_TOKEN: HadoopMessages['TokenProto'] = { identifier: new Uint8Array(), password: new Uint8Array(), kind: '', service: '' };
 
-const NO_TOKEN: TokenMessage = { identifier: new Uint8Array(), password: new Uint8Array(), kind: '', service: '' };
-
-export function containerOfMessage(message: ContainerMessage): AllocatedContainer {
+export function containerOfMessage(message: HadoopMessages['ContainerProto']): AllocatedContainer {
   return {
     id: containerIdOfMessage(message.id),
     node: nodeOfMessage(message.nodeId),
@@ -134,25 +108,13 @@ export function containerOfMessage(message: ContainerMessage): AllocatedContaine
   };
 }
 
-export interface ContainerStatusMessage {
-  readonly container_id?: ContainerIdMessage;
-  readonly state?: 'C_NEW' | 'C_RUNNING' | 'C_COMPLETE';
-  readonly diagnostics?: string;
-  readonly exit_status?: number;
-}
-
 /** YARN's value for a missing exit status, which means that the container could not be created. */
 const INVALID_EXIT_STATUS = -1000;
 
-export function completedOfMessage(message: ContainerStatusMessage): CompletedContainer {
+export function completedOfMessage(message: HadoopMessages['ContainerStatusProto']): CompletedContainer {
   return {
     id: containerIdOfMessage(message.container_id),
     exitStatus: message.exit_status ?? INVALID_EXIT_STATUS,
     diagnostics: message.diagnostics ?? '',
   };
-}
-
-export interface NodeTokenMessage {
-  readonly nodeId?: NodeIdMessage;
-  readonly token?: TokenMessage;
 }

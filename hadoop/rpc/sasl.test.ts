@@ -2,19 +2,28 @@ import { Buffer } from 'node:buffer';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Secret } from '../../platform/secret.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import { capture, capturedDigests } from '../testing/capture.ts';
 import type { Token } from './credentials.ts';
 import { encodeFrame } from './frame.ts';
 import { decodeMessage, encodeDelimited, splitDelimited } from './messages.ts';
-import { SaslClient, type SaslMessage } from './sasl.ts';
+import { SaslClient } from './sasl.ts';
 
-const SASL_HEADER = { rpcKind: 'RPC_PROTOCOL_BUFFER', rpcOp: 'RPC_FINAL_PACKET', callId: -33, clientId: new Uint8Array(), retryCount: -1 };
+type SaslMessage = HadoopMessages['RpcSaslProto'];
+
+const SASL_HEADER = {
+  rpcKind: 'RPC_PROTOCOL_BUFFER',
+  rpcOp: 'RPC_FINAL_PACKET',
+  callId: -33,
+  clientId: new Uint8Array(),
+  retryCount: -1,
+} as const;
 const framed = (message: SaslMessage) =>
   encodeFrame(encodeDelimited('RpcRequestHeaderProto', SASL_HEADER), encodeDelimited('RpcSaslProto', message));
 /** This client prefers 3des. The rc4 capture was recorded with a client that preferred rc4. */
 const offering = (message: SaslMessage, cipher: string | undefined): SaslMessage => ({
   ...message,
-  auths: (message.auths ?? []).map((offer) => ({
+  auths: message.auths.map((offer) => ({
     ...offer,
     challenge: Buffer.from(
       Buffer.from(offer.challenge ?? [])
@@ -23,8 +32,7 @@ const offering = (message: SaslMessage, cipher: string | undefined): SaslMessage
     ),
   })),
 });
-const messageOfFrame = (frame: Buffer) =>
-  decodeMessage<SaslMessage>('RpcSaslProto', splitDelimited(frame, splitDelimited(frame, 4).next).message);
+const messageOfFrame = (frame: Buffer) => decodeMessage('RpcSaslProto', splitDelimited(frame, splitDelimited(frame, 4).next).message);
 
 const someToken: Token = { identifier: Buffer.from('id'), password: new Secret(Buffer.from('password')), kind: 'k', service: '' };
 
@@ -63,7 +71,7 @@ const challenge = Buffer.from('realm="default",nonce="n",qop="auth",charset=utf-
 const auth = { method: 'TOKEN', mechanism: 'DIGEST-MD5', protocol: '', serverId: 'default', challenge };
 
 test.each<[string, SaslMessage, string]>([
-  ['requires no authentication', { state: 'SUCCESS' }, 'requires no authentication'],
+  ['requires no authentication', { state: 'SUCCESS', auths: [] }, 'requires no authentication'],
   ['offers SIMPLE only', { state: 'NEGOTIATE', auths: [{ method: 'SIMPLE', mechanism: '' }] }, 'offers SIMPLE'],
   ['offers nothing', { state: 'NEGOTIATE', auths: [] }, 'offers nothing'],
   ['wants another mechanism', { state: 'NEGOTIATE', auths: [{ ...auth, mechanism: 'SCRAM-SHA-256' }] }, 'SCRAM-SHA-256; only DIGEST-MD5'],
@@ -77,7 +85,7 @@ test.each<[string, SaslMessage, string]>([
     { state: 'NEGOTIATE', auths: [{ ...auth, challenge: Buffer.from('nonce="n",qop="auth-conf",cipher="rc4-40",algorithm=md5-sess') }] },
     'no supported quality of protection',
   ],
-  ['speaks out of turn', { state: 'CHALLENGE', token: challenge }, 'instead of its methods'],
+  ['speaks out of turn', { state: 'CHALLENGE', token: challenge, auths: [] }, 'instead of its methods'],
 ])('rejects a server that %s', (_, message, text) => {
   const sasl = new SaslClient(someToken, 'auth', () => 'c');
   sasl.start();
@@ -120,7 +128,7 @@ test('accepts a challenge in a separate message', () => {
   sasl.start();
   const { challenge: _, ...named } = auth;
   expect(sasl.step({ state: 'NEGOTIATE', auths: [named] })).toEqual({ done: false, send: { state: 'INITIATE', auths: [named] } });
-  const step = sasl.step({ state: 'CHALLENGE', token: challenge });
+  const step = sasl.step({ state: 'CHALLENGE', token: challenge, auths: [] });
   expect(step).toMatchObject({ send: { state: 'RESPONSE' } });
 });
 

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { sameSecret } from '../../platform/same-secret.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import type { Token } from './credentials.ts';
 import {
   type DigestInput,
@@ -14,19 +15,8 @@ import {
 } from './digest-md5.ts';
 import { type SecurityLayer, securityLayer } from './security-layer.ts';
 
-export interface SaslMessage {
-  readonly state: 'SUCCESS' | 'NEGOTIATE' | 'INITIATE' | 'CHALLENGE' | 'RESPONSE' | 'WRAP';
-  readonly token?: Uint8Array;
-  readonly auths?: readonly SaslAuth[];
-}
-
-export interface SaslAuth {
-  readonly method: string;
-  readonly mechanism: string;
-  readonly protocol?: string;
-  readonly serverId?: string;
-  readonly challenge?: Uint8Array;
-}
+type SaslMessage = HadoopMessages['RpcSaslProto'];
+type SaslAuth = HadoopMessages['RpcSaslProto.SaslAuth'];
 
 export type SaslStep =
   | { readonly done: false; readonly send: SaslMessage }
@@ -68,7 +58,7 @@ export class SaslClient {
 
   start(): SaslMessage {
     this.#state = { name: 'negotiating' };
-    return { state: 'NEGOTIATE' };
+    return { state: 'NEGOTIATE', auths: [] };
   }
 
   /** Processes a message from the server. Throws an Error for an unexpected message, and for a message without a valid proof. */
@@ -82,7 +72,7 @@ export class SaslClient {
         if (message.state !== 'CHALLENGE' || message.token === undefined) {
           throw new Error(`the server sent ${message.state} instead of a challenge`);
         }
-        return { done: false, send: { state: 'RESPONSE', token: this.#respond(state.auth, message.token) } };
+        return { done: false, send: { state: 'RESPONSE', token: this.#respond(state.auth, message.token), auths: [] } };
       case 'responded':
         return this.#concluded(state, message);
       case 'new':
@@ -100,7 +90,7 @@ export class SaslClient {
     if (message.state !== 'NEGOTIATE') {
       throw new Error(`the server sent ${message.state} instead of its methods`);
     }
-    const offered = message.auths ?? [];
+    const offered = message.auths;
     const auth = offered.find(({ method }) => method === 'TOKEN');
     if (auth === undefined) {
       throw new Error(`the server offers ${offered.map(({ method }) => method).join(', ') || 'nothing'}, but no authentication by token`);

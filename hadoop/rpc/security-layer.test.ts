@@ -18,7 +18,7 @@ const CIPHERS: (Cipher | null)[] = [null, '3des', 'rc4'];
 
 function tokenOf(frame: Buffer): Uint8Array {
   const { next } = splitDelimited(frame, 4);
-  return decodeMessage<{ token: Uint8Array }>('RpcSaslProto', splitDelimited(frame, next).message).token;
+  return decodeMessage('RpcSaslProto', splitDelimited(frame, next).message).token ?? Buffer.alloc(0);
 }
 
 const protectedCaptures = Object.entries(capturedDigests).filter(([, digest]) => digest.qop !== 'auth');

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import { AddressRound } from './address-round.ts';
 import { type Endpoint, IpcConnection, type IpcOptions, type Protocol } from './ipc.ts';
 import { decodeMessage } from './messages.ts';
@@ -9,16 +10,16 @@ import { WeakProtection } from './sasl.ts';
 const MAX_WAIT_MS = 10_000;
 const TIMEOUT_MS = 10_000;
 
-export interface SimpleCall {
+export interface SimpleCall<Request extends keyof HadoopMessages, Response extends keyof HadoopMessages> {
   /** RPC addresses of the daemons, in HA list order. */
   readonly endpoints: readonly Endpoint[];
   readonly protocol: Protocol;
   /** A token, or a user name for clusters without Kerberos. */
   readonly caller: IpcOptions['caller'];
   readonly method: string;
-  readonly request: string;
-  readonly response: string;
-  readonly value: Readonly<Record<string, unknown>>;
+  readonly request: Request;
+  readonly response: Response;
+  readonly value: HadoopMessages[Request];
   /** Error code if no daemon responds. The error message starts with `failure`. */
   readonly code: 'HDFS_UNREACHABLE' | 'RM_UNREACHABLE';
   readonly failure: string;
@@ -29,7 +30,7 @@ export interface SimpleCall {
  * daemons after 10 s. Each attempt may spend 10 s on connecting and another 10 s on waiting for the response.
  * @throws TonyError with `code` if no daemon responds, and RPC_REFUSED if a daemon offers less protection than the configuration requires
  */
-export async function simpleCall<Answer>({
+export async function simpleCall<Request extends keyof HadoopMessages, Response extends keyof HadoopMessages>({
   endpoints,
   protocol,
   caller,
@@ -39,12 +40,12 @@ export async function simpleCall<Answer>({
   value,
   code,
   failure,
-}: SimpleCall): Promise<Answer> {
+}: SimpleCall<Request, Response>): Promise<HadoopMessages[Response]> {
   const round = new AddressRound(
     endpoints.map(({ host, port }) => `${host}:${port}`),
     MAX_WAIT_MS,
   );
-  const outcome = await round.run<Answer>(async (address) => {
+  const outcome = await round.run<HadoopMessages[Response]>(async (address) => {
     const connection = new IpcConnection({
       endpoint: endpointOfNode(address),
       protocol,
@@ -53,7 +54,7 @@ export async function simpleCall<Answer>({
       connectTimeoutMs: TIMEOUT_MS,
     });
     try {
-      return { result: decodeMessage<Answer>(response, await connection.call(method, request, value, TIMEOUT_MS)) };
+      return { result: decodeMessage(response, await connection.call(method, request, value, TIMEOUT_MS)) };
     } catch (error) {
       if (error instanceof TonyError && error.cause instanceof WeakProtection) {
         throw new TonyError(error.code, `${failure} ${error.message}`, { hint: error.hint, cause: error });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findAuthCookie } from './auth-cookie.ts';
+import { findAuthCookie } from './negotiate.ts';
 
 /** A cookie from Hadoop 3.4.3 with a replaced signature. */
 const VALUE = '"u=alice&p=alice@EXAMPLE.TEST&t=kerberos&e=1795529211369&s=c2lnbmF0dXJlLCByZXBsYWNlZA=="';

@@ -6,6 +6,7 @@ import { DEFAULT_TRUST } from '../tls/server-trust.ts';
 import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 import { type ClusterServices, keyServerTokens, nameNodeTokens, resourceManagerTokens } from './fetch-tokens.ts';
 import { parseKeyServers } from './key-servers.ts';
+import { KnownServers } from './known-servers.ts';
 import { SimpleLogin } from './login.ts';
 
 /** A Hadoop 3.4.3 KMS's response to a GETDELEGATIONTOKEN request from alice with the renewer yarn. It contains a kind, but no service. */
@@ -40,6 +41,7 @@ async function daemon(...answers: (object | string)[]): Promise<{ url: string; s
 function services(url: string): ClusterServices {
   return {
     trust: DEFAULT_TRUST,
+    servers: new KnownServers([url]),
     resourceManagers: [url],
     resourceManagerEndpoints: [{ host: '127.0.0.1', port: 8032 }],
     renewer: 'alice@EXAMPLE.TEST',

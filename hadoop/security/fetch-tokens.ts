@@ -8,6 +8,7 @@ import { decodeTokenUrl, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type Token
 import type { Endpoint } from '../rpc/ipc.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';
 import type { KeyServers } from './key-servers.ts';
+import type { KnownServers } from './known-servers.ts';
 import { type Login, sendAs } from './login.ts';
 
 const NAME_NODE_TOKEN_KIND = 'HDFS_DELEGATION_TOKEN';
@@ -43,6 +44,8 @@ export interface TokenIssuer {
 /** The services that issue a cluster's delegation tokens. */
 export interface ClusterServices {
   readonly trust: ServerTrust;
+  /** The servers that may receive the user's identity. */
+  readonly servers: KnownServers;
   /** Base URLs of the ResourceManager web servers. */
   readonly resourceManagers: readonly string[];
   /** The RPC addresses at which the ResourceManagers accept clients. */

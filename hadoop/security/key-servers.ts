@@ -1,3 +1,4 @@
+import { withoutEnd } from '../../platform/text/without-end.ts';
 /** A cluster's key servers (KMS). They all have the same keys. */
 export interface KeyServers {
   /** The URI in Hadoop's configuration, e.g. `kms://http@host1;host2:9600/kms`. The servers' tokens use this URI as their service. */
@@ -19,10 +20,10 @@ export function parseKeyServers(uri: string): KeyServers | null {
   if (scheme === undefined || names.length === 0) {
     return null;
   }
-  const base = path.replace(/\/+$/, '');
+  const base = withoutEnd(path, '/');
   return {
     // When Hadoop's clients look for a token, they ignore the URI's fragment.
-    service: uri.replace(/#.*$/, ''),
+    service: uri.split('#', 1)[0] ?? '',
     addresses: names.map((host) => `${scheme}://${host}:${port ?? DEFAULT_PORT}${base}`),
   };
 }

@@ -16,9 +16,11 @@ export interface Login {
   describe(): Promise<LoginDescription>;
   /**
    * Returns the query parameters and headers for a request to `url`.
-   * @throws TonyError KERBEROS_*, TOKEN_MISSING
+   * @throws TonyError KERBEROS_*, TOKEN_MISSING, SERVER_UNKNOWN
    */
   identify(url: URL): Promise<HttpIdentity>;
+  /** Lets `identify` return identities for NodeManagers that the ResourceManager reports. */
+  admit(servers: readonly string[]): void;
   /** Called if a server rejects an identity with HTTP 401. Returns true if a retry with a new identity may succeed. */
   refused(url: URL, identity: HttpIdentity): boolean;
   /** Returns the token for RPC calls to a service. Returns null on a cluster without Kerberos, which accepts a user name instead. */
@@ -58,6 +60,8 @@ export class SimpleLogin implements Login {
   async identify(): Promise<HttpIdentity> {
     return this.#identity;
   }
+
+  admit(): void {}
 
   refused(): boolean {
     return false;

@@ -2,10 +2,32 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
+import { reasonOnPage } from '../http/error-text.ts';
 import type { ServerTrust } from '../tls/server-trust.ts';
-import { type AuthCookie, findAuthCookie } from './auth-cookie.ts';
 import { kerberosFailure } from './kerberos-failure.ts';
-import { runTool } from './run-tool.ts';
+import { runSystemProgram } from './run-system-program.ts';
+
+/** The cookie that a Hadoop daemon issues to an authenticated client (org.apache.hadoop.security.authentication). */
+interface AuthCookie {
+  /** Value for the `Cookie` header. The value is a secret until it expires, so it must not be logged. */
+  readonly header: string;
+  /** Expiry in ms since the epoch, or null if the cookie does not contain one. */
+  readonly expiresAt: number | null;
+}
+
+/**
+ * Finds the authentication cookie in response headers. Its value is `u=SHORT_NAME&p=PRINCIPAL&t=TYPE&e=MS&s=SIGNATURE`. An empty value
+ * means that the server deletes the cookie.
+ */
+export function findAuthCookie(head: string): AuthCookie | null {
+  const [last] = [...head.matchAll(/^set-cookie:[ \t]*hadoop\.auth=("[^"\r\n]*"|[^;\r\n]*)/gim)].reverse();
+  const value = last?.[1] ?? '';
+  if (value === '' || value === '""') {
+    return null;
+  }
+  const expires = /(?:^"?|&)e=(\d{1,16})(?:&|"|$)/.exec(value)?.[1];
+  return { header: `hadoop.auth=${value}`, expiresAt: expires === undefined ? null : Number(expires) };
+}
 
 const LIMIT_SECONDS = 20;
 const CONNECT_SECONDS = 5;
@@ -64,7 +86,11 @@ async function runCurl(
     '--max-time',
     String(LIMIT_SECONDS),
   ];
-  const { exitCode, stdout, stderr } = await runTool('curl', [...args, ...authority, '--negotiate', '--user', ':', url.href], environment);
+  const { exitCode, stdout, stderr } = await runSystemProgram(
+    'curl',
+    [...args, ...authority, '--negotiate', '--user', ':', url.href],
+    environment,
+  );
   if (exitCode === UNSUPPORTED_OPTION) {
     throw new TonyError('KERBEROS_TOOL_MISSING', 'curl on this machine was built without SPNEGO support (--negotiate).');
   }
@@ -86,7 +112,7 @@ async function runCurl(
   const reason = /^\* gss_init_sec_context\(\) failed: (.*)$/m.exec(stderr)?.[1];
   // If no rule in hadoop.security.auth_to_local matches the principal, a daemon returns HTTP 500.
   if (status === 401 || status === 403 || body.includes('NoMatchingRule') || reason !== undefined) {
-    throw kerberosFailure(reason ?? reasonIn(body), `the identity of this user at ${url.host}`);
+    throw kerberosFailure(reason ?? reasonOnPage(body), `the identity of this user at ${url.host}`);
   }
   return status === 0 ? 'no answer' : 'no login required';
 }
@@ -100,18 +126,4 @@ function lastAnswer(text: string): { head: string; status: number; body: string 
     rest = end < 0 ? '' : rest.slice(end + 4);
   }
   return { head, status: Number(/^HTTP\/\S+ (\d{3})/.exec(head)?.[1] ?? 0), body: rest };
-}
-
-/** Extracts the reason from a daemon's error page, without the Java exception's name. */
-function reasonIn(html: string): string {
-  const message = /MESSAGE:<\/th>\s*<td>([\s\S]*?)<\/td>/i.exec(html)?.[1];
-  return plainText(message ?? html).replace(/^(?:[\w$]+\.)+[\w$]+: /, '');
-}
-
-function plainText(html: string): string {
-  return html
-    .replace(/<(script|style|title)\b[\s\S]*?<\/\1>/gi, ' ')
-    .replace(/<[^>]*>/g, ' ')
-    .replace(/\s+/g, ' ')
-    .trim();
 }

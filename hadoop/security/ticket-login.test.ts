@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { rootCertificates } from 'node:tls';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DEFAULT_TRUST, ServerTrust } from '../tls/server-trust.ts';
+import { KnownServers } from './known-servers.ts';
 import { sendAs } from './login.ts';
 import { TicketLogin, TicketOnDemand } from './ticket-login.ts';
 
@@ -18,6 +19,7 @@ printf '01/01/26 00:00:00  01/01/60 00:00:00  krbtgt/EXAMPLE.TEST@EXAMPLE.TEST\\
 const RM = new URL('http://rm:8088/ws/v1/cluster/apps');
 const SERVICES = {
   trust: DEFAULT_TRUST,
+  servers: new KnownServers(['http://rm:8088', 'https://rm:8090', 'http://nn:9870']),
   resourceManagers: [],
   resourceManagerEndpoints: [],
   renewer: 'yarn',
@@ -71,6 +73,28 @@ test('signs in again, once, to a server that no longer accepts its cookie', asyn
   };
   expect(await sendAs(login, RM, send, (status) => status)).toBe(200);
   expect(sent).toEqual(['hadoop.auth=n1', 'hadoop.auth=n2']);
+});
+
+test.each([
+  'http://evil:9870/webhdfs/v1/x?op=OPEN',
+  'http://nn:9871/webhdfs/v1/x',
+  'https://nn:9870/webhdfs/v1/x',
+  'http://nn/webhdfs/v1/x',
+  'http://nn.evil:9870/webhdfs/v1/x',
+  'http://rm@evil:8088/ws/v1/cluster/info',
+  'http://node:8042/ws/v1/node/info',
+])('never signs in to a server that neither the configuration nor the ResourceManager names (%s)', async (url) => {
+  const login = await curlAnswers(WITH_COOKIE);
+  const send = async (): Promise<number> => 200;
+  await expect(sendAs(login, new URL(url), send, (status) => status)).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
+  await expect(runs()).rejects.toMatchObject({ code: 'ENOENT' });
+});
+
+test('signs in to a NodeManager that the ResourceManager names', async () => {
+  const login = await curlAnswers(WITH_COOKIE);
+  login.admit(['http://node:8042', 'http://[bad']);
+  expect((await login.identify(new URL('http://NODE:8042/ws/v1/node/info'))).headers.Cookie).toBe('hadoop.auth=n1');
+  await expect(login.identify(new URL('http://node:8043/ws/v1/node/info'))).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
 });
 
 test('renews a cookie before it expires', async () => {
@@ -129,10 +153,18 @@ test('a principal without a rule on the server is rejected, although the server 
 
 test('signs in to a server of an unknown cluster only if it requires a login', async () => {
   await curlAnswers(WITH_COOKIE);
-  const login = new TicketOnDemand({ PATH: `${folder}:/usr/bin:/bin` }, DEFAULT_TRUST);
+  const login = new TicketOnDemand(RM, { PATH: `${folder}:/usr/bin:/bin` }, DEFAULT_TRUST);
   expect(await login.identify(RM)).toEqual({ query: {}, headers: {} });
   const send = async (_: URL, headers: Readonly<Record<string, string>>): Promise<number> => (headers.Cookie === undefined ? 401 : 200);
   expect(await sendAs(login, RM, send, (status) => status)).toBe(200);
+  await expect(
+    sendAs(
+      login,
+      new URL('http://nn:9870/conf'),
+      async () => 401,
+      (status) => status,
+    ),
+  ).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
 });
 
 test("curl reads the cluster's authorities from a temporary file, which is removed afterwards", async () => {

@@ -1,7 +1,8 @@
 import { TonyError } from '../../platform/errors.ts';
 import type { Token } from '../rpc/credentials.ts';
-import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
+import type { ServerTrust } from '../tls/server-trust.ts';
 import { type ClusterServices, keyServerTokens, nameNodeTokens, resourceManagerTokens, type TokenSource } from './fetch-tokens.ts';
+import { KnownServers } from './known-servers.ts';
 import type { HttpIdentity, Login, LoginDescription, TokenService } from './login.ts';
 import { negotiate } from './negotiate.ts';
 import { findTicket, ticketEnvironment } from './tickets.ts';
@@ -36,6 +37,7 @@ export class TicketLogin implements Login {
   }
 
   async identify(url: URL): Promise<HttpIdentity> {
+    this.#services.servers.check(url);
     const key = serverOf(url);
     for (;;) {
       const current = this.#known.get(key);
@@ -55,6 +57,12 @@ export class TicketLogin implements Login {
         this.#known.delete(key);
         throw error;
       }
+    }
+  }
+
+  admit(servers: readonly string[]): void {
+    for (const server of servers) {
+      this.#services.servers.add(server);
     }
   }
 
@@ -134,8 +142,7 @@ export class TicketLogin implements Login {
 /** Matches WebHDFS paths. On a Knox gateway, they have a prefix. */
 const WEB_HDFS = /^(?:\/gateway\/[^/]+)?\/webhdfs\//;
 
-const NO_SERVICES: ClusterServices = {
-  trust: DEFAULT_TRUST,
+const NO_SERVICES: Omit<ClusterServices, 'servers' | 'trust'> = {
   resourceManagers: [],
   resourceManagerEndpoints: [],
   renewer: '',
@@ -143,12 +150,15 @@ const NO_SERVICES: ClusterServices = {
   keyServers: null,
 };
 
-/** A login for use before the cluster's configuration is known. It signs in only if a server rejects a request without authentication. */
+/**
+ * A login for use before the cluster's configuration is known. It signs in only to the server that the user names, and only if this server
+ * rejects a request without authentication.
+ */
 export class TicketOnDemand extends TicketLogin {
   #isLoginRequired = false;
 
-  constructor(environment: NodeJS.ProcessEnv, trust: ServerTrust) {
-    super('', { ...NO_SERVICES, trust }, environment);
+  constructor(server: URL, environment: NodeJS.ProcessEnv, trust: ServerTrust) {
+    super('', { ...NO_SERVICES, servers: new KnownServers([server.href]), trust }, environment);
   }
 
   override async identify(url: URL): Promise<HttpIdentity> {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/files/make-folders.ts';
 import { kerberosFailure } from './kerberos-failure.ts';
-import { runTool } from './run-tool.ts';
+import { runSystemProgram } from './run-system-program.ts';
 
 export interface Ticket {
   readonly principal: string;
@@ -59,7 +59,7 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
   const file = cache.slice('FILE:'.length);
   const unfinished = `${file}.${randomBytes(8).toString('hex')}`;
   try {
-    const { exitCode, stderr } = await runTool('kinit', ['-k', '-t', keytab, '-c', `FILE:${unfinished}`, principal], environment);
+    const { exitCode, stderr } = await runSystemProgram('kinit', ['-k', '-t', keytab, '-c', `FILE:${unfinished}`, principal], environment);
     if (exitCode !== 0) {
       throw kerberosFailure(stderr.trim(), `${principal} with the keytab ${keytab}`);
     }
@@ -95,7 +95,7 @@ async function ownCache(environment: NodeJS.ProcessEnv, principal: string, keyta
 }
 
 async function listTicket(environment: NodeJS.ProcessEnv): Promise<Ticket> {
-  const { exitCode, stdout, stderr } = await runTool('klist', [], environment);
+  const { exitCode, stdout, stderr } = await runSystemProgram('klist', [], environment);
   if (exitCode !== 0) {
     throw new TonyError('KERBEROS_NO_TICKET', `No Kerberos ticket was found: ${stderr.trim().replace(/^klist: /, '')}.`);
   }
@@ -117,7 +117,7 @@ export function parseTickets(text: string): Ticket {
   const cache = /^Ticket cache: (.+)$/m.exec(text)?.[1]?.trim();
   const principal = /^Default principal: (.+)$/m.exec(text)?.[1]?.trim();
   const realm = principal?.slice(principal.lastIndexOf('@') + 1);
-  const expirations = [...text.matchAll(/^\s*\S+ \S+ {2}(\d\d)\/(\d\d)\/(\d\d) (\d\d):(\d\d):(\d\d) {2}(\S+)$/gm)]
+  const expirations = [...text.matchAll(/^ *\S+ \S+ {2}(\d\d)\/(\d\d)\/(\d\d) (\d\d):(\d\d):(\d\d) {2}(\S+)$/gm)]
     .filter(([line]) => line.trim().endsWith(`krbtgt/${realm}@${realm}`))
     .map(([, month, day, year, hours, minutes, seconds]) =>
       Date.UTC(2000 + Number(year), Number(month) - 1, Number(day), Number(hours), Number(minutes), Number(seconds)),

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Secret } from '../../platform/secret.ts';
 import { encodeCredentials, encodeTokenUrl, type Token } from '../rpc/credentials.ts';
+import { KnownServers } from './known-servers.ts';
 import { TokenLogin } from './token-login.ts';
 
 const token = (kind: string, service: string, password = 'p'): Token => ({
@@ -15,6 +16,9 @@ const token = (kind: string, service: string, password = 'p'): Token => ({
 const HDFS = token('HDFS_DELEGATION_TOKEN', '127.0.0.1:8020');
 const OTHER_HDFS = token('HDFS_DELEGATION_TOKEN', 'ha-hdfs:archive');
 const YARN = token('RM_DELEGATION_TOKEN', '127.0.0.1:8032');
+const SERVERS = new KnownServers(
+  ['rm:8088', 'localhost:9870', 'localhost:14000', 'g1:9870', 'b1:9870', 'other:9870'].map((address) => `http://${address}`),
+);
 const WEB_HDFS = new URL('http://localhost:9870/webhdfs/v1/a?op=OPEN');
 
 let file: string;
@@ -25,7 +29,7 @@ afterEach(() => rm(join(file, '..'), { recursive: true, force: true }));
 
 async function loginWith(...tokens: Token[]): Promise<TokenLogin> {
   await writeFile(file, encodeCredentials({ tokens: tokens.map((each) => ({ alias: each.service, token: each })), secrets: new Map() }));
-  return new TokenLogin(file, ['http://rm:8088'], 'alice');
+  return new TokenLogin(file, SERVERS, ['http://rm:8088'], 'alice');
 }
 
 test('each service receives its own token, and other servers receive none', async () => {
@@ -37,6 +41,15 @@ test('each service receives its own token, and other servers receive none', asyn
   });
   expect(await login.identify(new URL('http://node:8042/ws/v1/node/info'))).toEqual({ query: {}, headers: {} });
 });
+
+test.each(['http://evil:9870', 'http://localhost:9871', 'https://localhost:9870'])(
+  '%s, which the configuration does not name, gets no token',
+  async (server) => {
+    const login = await loginWith(HDFS, YARN);
+    await expect(login.identify(new URL(`${server}/webhdfs/v1/a?op=OPEN`))).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
+    expect(await login.identify(new URL(`${server}/ws/v1/cluster/apps`))).toEqual({ query: {}, headers: {} });
+  },
+);
 
 test('a job gets the tokens for HDFS, the ResourceManager and the key server, and does not cancel them', async () => {
   const login = await loginWith(HDFS, YARN, token('kms-dt', 'kms://https@keys:9600/kms'), token('YARN_AM_RM_TOKEN', ''));
@@ -52,7 +65,7 @@ test.each([
   const of = token('RM_DELEGATION_TOKEN', named);
   await loginWith(HDFS, of);
   const endpoints = ['127.0.0.1', '127.0.0.2'].map((host) => ({ host, port: 8032 }));
-  const login = new TokenLogin(file, ['http://rm:8088'], 'alice', () => [], endpoints);
+  const login = new TokenLogin(file, SERVERS, ['http://rm:8088'], 'alice', () => [], endpoints);
   expect((await login.jobTokens()).map((each) => each.service)).toEqual(['127.0.0.1:8020', service]);
 });
 
@@ -66,7 +79,9 @@ test('the configuration selects the token for a NameNode if there are several na
   const federated = [token('HDFS_DELEGATION_TOKEN', 'ha-hdfs:blue'), token('HDFS_DELEGATION_TOKEN', 'ha-hdfs:green'), HDFS];
   await loginWith(...federated);
   const services: Readonly<Record<string, string>> = { 'http://g1:9870': 'ha-hdfs:green', 'http://b1:9870': 'ha-hdfs:blue' };
-  const login = new TokenLogin(file, [], 'alice', (origin) => (origin in services ? [services[origin] ?? ''] : ['localhost:8020']));
+  const login = new TokenLogin(file, SERVERS, [], 'alice', (origin) =>
+    origin in services ? [services[origin] ?? ''] : ['localhost:8020'],
+  );
   const serviceAt = async (origin: string): Promise<unknown> => (await login.identify(new URL(`${origin}/webhdfs/v1/`))).query.delegation;
   expect(await serviceAt('http://g1:9870')).toBe(encodeTokenUrl(federated[1] as Token));
   expect(await serviceAt('http://b1:9870')).toBe(encodeTokenUrl(federated[0] as Token));
@@ -76,7 +91,7 @@ test('the configuration selects the token for a NameNode if there are several na
 test('a gateway on the host of a NameNode receives its own token', async () => {
   const ofGateway = token('WEBHDFS delegation', '127.0.0.1:14000');
   await loginWith(HDFS, ofGateway);
-  const login = new TokenLogin(file, [], 'alice', (origin) => (origin === WEB_HDFS.origin ? ['localhost:8020'] : []));
+  const login = new TokenLogin(file, SERVERS, [], 'alice', (origin) => (origin === WEB_HDFS.origin ? ['localhost:8020'] : []));
   const gateway = new URL('http://localhost:14000/webhdfs/v1/a?op=OPEN');
   expect((await login.identify(gateway)).query).toEqual({ delegation: encodeTokenUrl(ofGateway) });
   expect((await login.identify(WEB_HDFS)).query).toEqual({ delegation: encodeTokenUrl(HDFS) });

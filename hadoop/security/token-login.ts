@@ -5,6 +5,7 @@ import { decodeCredentials, encodeTokenUrl, RESOURCE_MANAGER_TOKEN_KIND, type To
 import type { Endpoint } from '../rpc/ipc.ts';
 import { decodeDelegationIdentifier } from './delegation-identifier.ts';
 import { isFileSystemToken, KEY_SERVER_TOKEN_KIND, resourceManagerService } from './fetch-tokens.ts';
+import type { KnownServers } from './known-servers.ts';
 import type { HttpIdentity, Login, LoginDescription, TokenService } from './login.ts';
 
 /** The service of a token that the ResourceManager can renew: the addresses of one or more ResourceManagers. */
@@ -20,6 +21,7 @@ export class TokenLogin implements Login {
   readonly keepsTokens = true;
   readonly #file: string;
   readonly #user: string;
+  readonly #fileSystems: KnownServers;
   /** Origins of the ResourceManager web servers. Only these servers receive the ResourceManager token. */
   readonly #resourceManagers: ReadonlySet<string>;
   readonly #servicesAt: (origin: string) => readonly string[];
@@ -27,6 +29,7 @@ export class TokenLogin implements Login {
   #read: { readonly version: string; readonly tokens: readonly Token[] } | null = null;
 
   /**
+   * @param fileSystems the web servers that may receive the tokens of file systems
    * @param user the user name to send to a ResourceManager if the file does not contain a token for it; such a ResourceManager does not
    * require authentication
    * @param servicesAt returns the token services for the NameNodes that are configured at an origin: `ha-hdfs:NAMESERVICE` or the RPC
@@ -35,12 +38,14 @@ export class TokenLogin implements Login {
    */
   constructor(
     file: string,
+    fileSystems: KnownServers,
     resourceManagers: readonly string[],
     user: string,
     servicesAt: (origin: string) => readonly string[] = () => [],
     endpoints: readonly Endpoint[] = [],
   ) {
     this.#file = file;
+    this.#fileSystems = fileSystems;
     this.#user = user;
     this.#servicesAt = servicesAt;
     this.#endpoints = endpoints;
@@ -55,6 +60,7 @@ export class TokenLogin implements Login {
 
   async identify(url: URL): Promise<HttpIdentity> {
     if (url.pathname.startsWith('/webhdfs/')) {
+      this.#fileSystems.check(url);
       return {
         query: { delegation: encodeTokenUrl(await this.#fileSystemToken([...this.#servicesAt(url.origin), url.host, url.hostname])) },
         headers: {},
@@ -68,6 +74,9 @@ export class TokenLogin implements Login {
     }
     return { query: {}, headers: {} };
   }
+
+  /** Does nothing, because NodeManagers do not accept delegation tokens. */
+  admit(): void {}
 
   refused(): boolean {
     return false;

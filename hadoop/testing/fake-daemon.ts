@@ -1,11 +1,11 @@
 import { Buffer } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import { createServer, type Server, type Socket } from 'node:net';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import type { Token } from '../rpc/credentials.ts';
 import { type Cipher, type DigestInput, digestProof, layerKeys, parseDirectives, type Qop, sessionKey } from '../rpc/digest-md5.ts';
 import { encodeFrame, FrameReader } from '../rpc/frame.ts';
 import { decodeMessage, encodeDelimited, splitDelimited } from '../rpc/messages.ts';
-import type { SaslAuth, SaslMessage } from '../rpc/sasl.ts';
 import { type SecurityLayer, securityLayer } from '../rpc/security-layer.ts';
 
 export interface FakeCall {
@@ -17,8 +17,21 @@ export interface FakeCall {
   readonly connection: FakeConnection;
 }
 
+/** A response that contains only the fields that a test needs. */
+type Success = {
+  [Name in keyof HadoopMessages]: { readonly success: Name; readonly message: Sparse<HadoopMessages[Name]> };
+}[keyof HadoopMessages];
+
+type Sparse<Value> = Value extends Uint8Array
+  ? Value
+  : Value extends readonly (infer Item)[]
+    ? readonly Sparse<Item>[]
+    : Value extends object
+      ? { readonly [Field in keyof Value]?: Sparse<Value[Field]> | undefined }
+      : Value;
+
 export type Answer =
-  | { readonly success: string; readonly message: object }
+  | Success
   | { readonly error: string; readonly message: string }
   | { readonly fatal: string; readonly message: string }
   /** If this is null, the daemon does not respond. */
@@ -101,7 +114,7 @@ export class FakeConnection {
 
   respond(callId: number, answer: Exclude<Answer, null>): void {
     const status = 'success' in answer ? 'SUCCESS' : 'error' in answer ? 'ERROR' : 'FATAL';
-    const header = {
+    const header: HadoopMessages['RpcResponseHeaderProto'] = {
       callId: callId >>> 0,
       status,
       serverIpcVersionNum: 9,
@@ -114,7 +127,7 @@ export class FakeConnection {
     };
     const messages = [encodeDelimited('RpcResponseHeaderProto', header)];
     if ('success' in answer) {
-      messages.push(encodeDelimited(answer.success, answer.message));
+      messages.push(encodeDelimited(answer.success, answer.message as HadoopMessages[typeof answer.success]));
     }
     this.send(encodeFrame(...messages));
     if (status === 'FATAL') {
@@ -127,7 +140,7 @@ export class FakeConnection {
       this.socket.write(frame);
     } else {
       for (const token of this.#layer.wrap(frame)) {
-        this.#sasl({ state: 'WRAP', token });
+        this.#sasl({ state: 'WRAP', token, auths: [] });
       }
     }
   }
@@ -149,17 +162,17 @@ export class FakeConnection {
 
   #frame(frame: Buffer): void {
     const { message: headerBytes, next } = splitDelimited(frame, 0);
-    const header = decodeMessage<{ callId: number }>('RpcRequestHeaderProto', headerBytes);
+    const header = decodeMessage('RpcRequestHeaderProto', headerBytes);
     const { message, next: rest } = splitDelimited(frame, next);
     if (header.callId === -33) {
-      this.#saslReceived(decodeMessage<SaslMessage>('RpcSaslProto', message));
+      this.#saslReceived(decodeMessage('RpcSaslProto', message));
     } else if (header.callId >= 0) {
       void this.#call(header.callId, message, splitDelimited(frame, rest).message);
     }
   }
 
   async #call(callId: number, headerBytes: Buffer, request: Buffer): Promise<void> {
-    const header = decodeMessage<{ methodName: string; declaringClassProtocolName: string }>('RequestHeaderProto', headerBytes);
+    const header = decodeMessage('RequestHeaderProto', headerBytes);
     const call = {
       method: header.methodName,
       protocol: header.declaringClassProtocolName,
@@ -174,7 +187,7 @@ export class FakeConnection {
     }
   }
 
-  #saslReceived(message: SaslMessage): void {
+  #saslReceived(message: HadoopMessages['RpcSaslProto']): void {
     switch (message.state) {
       case 'NEGOTIATE':
         this.#negotiate();
@@ -207,12 +220,12 @@ export class FakeConnection {
           protocol: '',
           serverId: 'default',
           challenge: Buffer.from(challenge),
-        } satisfies SaslAuth,
+        },
       ],
     });
   }
 
-  #initiate(message: SaslMessage): void {
+  #initiate(message: HadoopMessages['RpcSaslProto']): void {
     const directives = parseDirectives(Buffer.from(message.token ?? []).toString('utf8'));
     const user = directives.get('username') ?? '';
     const token = this.#options.tokens().find(({ identifier }) => Buffer.from(identifier).toString('base64') === user);
@@ -237,7 +250,7 @@ export class FakeConnection {
       });
       return;
     }
-    this.#sasl({ state: 'SUCCESS', token: Buffer.from(`rspauth=${digestProof(ha1, input, '')}`) });
+    this.#sasl({ state: 'SUCCESS', token: Buffer.from(`rspauth=${digestProof(ha1, input, '')}`), auths: [] });
     if (input.qop !== 'auth') {
       const keys = layerKeys(ha1);
       const peer = {
@@ -250,8 +263,8 @@ export class FakeConnection {
     }
   }
 
-  #sasl(message: SaslMessage): void {
-    const header = { callId: -33 >>> 0, status: 'SUCCESS', serverIpcVersionNum: 9, clientId: Buffer.alloc(0), retryCount: -1 };
+  #sasl(message: HadoopMessages['RpcSaslProto']): void {
+    const header = { callId: -33 >>> 0, status: 'SUCCESS' as const, serverIpcVersionNum: 9, clientId: Buffer.alloc(0), retryCount: -1 };
     this.socket.write(encodeFrame(encodeDelimited('RpcResponseHeaderProto', header), encodeDelimited('RpcSaslProto', message)));
   }
 }

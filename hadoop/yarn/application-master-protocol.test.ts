@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createLogger, type Logger } from '../../platform/log.ts';
 import { Secret } from '../../platform/secret.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import { messageOfToken, type Token } from '../rpc/credentials.ts';
 import { decodeMessage } from '../rpc/messages.ts';
 import { containerIdOfMessage, messageOfContainerId } from '../rpc/records.ts';
@@ -33,21 +34,7 @@ const worker = (count: number, resources: Ask['resources'] = { 'memory-mb': 1024
   nodeLabel: null,
 });
 
-interface AllocateRequest {
-  readonly ask: readonly {
-    priority: { priority: number };
-    num_containers: number;
-    capability: { memory: string };
-    node_label_expression?: string;
-  }[];
-  readonly release: Parameters<typeof containerIdOfMessage>[0][];
-  readonly blacklist_request?: { blacklist_additions: string[]; blacklist_removals: string[] };
-  readonly response_id: number;
-  readonly progress: number;
-  readonly tracking_url?: string;
-}
-
-const requestOf = (call: FakeCall | undefined) => decodeMessage<AllocateRequest>('AllocateRequestProto', call?.request ?? Buffer.alloc(0));
+const requestOf = (call: FakeCall | undefined) => decodeMessage('AllocateRequestProto', call?.request ?? Buffer.alloc(0));
 
 /** A fake ResourceManager that enforces the rules for registration and response IDs. The tests supply the allocations. */
 class FakeResourceManager {
@@ -64,6 +51,7 @@ class FakeResourceManager {
 
   constructor(
     registration: object = {
+      scheduler_resource_types: ['MEMORY', 'CPU'],
       resource_types: ['memory-mb', 'vcores', 'yarn.io/gpu'].map((name) => ({ name })),
       maximumCapability: { memory: 4096, virtual_cores: 8, resource_value_map: [{ key: 'yarn.io/gpu', value: 4 }] },
       queue: 'root.default',
@@ -89,7 +77,7 @@ class FakeResourceManager {
     return this.daemon?.calls ?? [];
   }
 
-  requests(): AllocateRequest[] {
+  requests(): HadoopMessages['AllocateRequestProto'][] {
     return this.calls.filter(({ method }) => method === 'allocate').map(requestOf);
   }
 
@@ -188,6 +176,7 @@ test("a registration returns the cluster's resource types, maximum and queue", a
   expect(await client.register(ADDRESS)).toEqual({
     maximum: { 'memory-mb': 4096, vcores: 8, 'yarn.io/gpu': 4 },
     resourceTypes: ['memory-mb', 'vcores', 'yarn.io/gpu'],
+    countsAll: true,
     queue: 'root.default',
     previousContainers: [],
   });
@@ -398,7 +387,7 @@ test('releases a container that lacks its GPU, and reports the ask as refused', 
 test('drops only the ask that the ResourceManager rejects', async () => {
   await client.register(ADDRESS);
   rm.fault = (call) =>
-    call.method === 'allocate' && requestOf(call).ask.some(({ capability }) => Number(capability.memory) > 4096)
+    call.method === 'allocate' && requestOf(call).ask.some(({ capability }) => Number(capability?.memory) > 4096)
       ? {
           error: INVALID_RESOURCE,
           message: 'Invalid resource request! Cannot allocate containers as requested resource is greater than maximum',
@@ -415,8 +404,8 @@ test('drops only the ask that the ResourceManager rejects', async () => {
       message: expect.stringMatching(/memory-mb 9999, but the cluster's largest container has 4096/),
     },
   ]);
-  const accepted = rm.requests().filter(({ ask }) => ask.every(({ capability }) => Number(capability.memory) <= 4096));
-  expect(accepted.flatMap(({ ask }) => ask.map(({ priority, num_containers: count }) => [priority.priority, count]))).toEqual([
+  const accepted = rm.requests().filter(({ ask }) => ask.every(({ capability }) => Number(capability?.memory) <= 4096));
+  expect(accepted.flatMap(({ ask }) => ask.map(({ priority, num_containers: count }) => [priority?.priority, count]))).toEqual([
     [1, 1],
     [3, 3],
     [2, 0],

@@ -2,31 +2,24 @@ import { pause } from '../../platform/async/backoff.ts';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import { parseContainerId } from '../rpc/application-id.ts';
 import { type Token, tokenOfMessage } from '../rpc/credentials.ts';
 import {
   type AllocatedContainer,
+  type CompletedContainer,
+  completedOfMessage,
+  containerIdOfMessage,
   containerOfMessage,
-  type NodeTokenMessage,
+  MEMORY,
+  messageOfContainerId,
+  messageOfResources,
   nodeOfMessage,
   type Resources,
   resourcesOfMessage,
+  VCORES,
 } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
-import {
-  type AllocateResponse,
-  type AllocateResult,
-  allocateMessage,
-  allocateResultOf,
-  EMPTY_RESULT,
-  extrasOf,
-  type FinalApplicationStatus,
-  lacksResources,
-  mergeResults,
-  type RegisteredAddress,
-  type RegisterResponse,
-  type YarnRegistration,
-} from './allocate-messages.ts';
 import {
   type Ask,
   type AskLedger,
@@ -46,6 +39,151 @@ import {
   takeRequest,
 } from './ask-ledger.ts';
 import { SchedulerConnection, type SchedulerOptions } from './scheduler-connection.ts';
+
+/** The addresses that the ApplicationMaster registers with the ResourceManager. */
+interface RegisteredAddress {
+  readonly host: string;
+  readonly rpcPort: number;
+  readonly trackingUrl: string;
+}
+
+interface YarnRegistration {
+  /** Resources of the largest container that the cluster can allocate. */
+  readonly maximum: Resources;
+  /**
+   * Names of all resource types. Empty if the registration response was lost. In that case, the client checks the allocated containers
+   * instead of the asks.
+   */
+  readonly resourceTypes: readonly string[];
+  /** False if the scheduler takes only memory into account, or if the registration response was lost. */
+  readonly countsAll: boolean;
+  readonly queue: string;
+  /** The previous attempt's containers that are still running. */
+  readonly previousContainers: readonly AllocatedContainer[];
+}
+
+export interface AllocateResult {
+  readonly allocated: readonly AllocatedContainer[];
+  readonly completed: readonly CompletedContainer[];
+  /** The previous attempt's running containers that the ResourceManager did not yet know about when the ApplicationMaster registered. */
+  readonly previousContainers: readonly AllocatedContainer[];
+  /** Resources that this application can still allocate in its queue. */
+  readonly headroom: Resources;
+  readonly nodes: number;
+  /** IDs of containers that YARN is about to preempt. YARN reports each ID only once. */
+  readonly preempting: readonly string[];
+  /**
+   * Asks that the client has cancelled, because the ResourceManager rejected them or because an allocated container lacked a requested
+   * resource.
+   */
+  readonly refusedAsks: readonly { readonly ask: Ask; readonly message: string }[];
+  /** True if the client has registered again because the ResourceManager has restarted. */
+  readonly reregistered: boolean;
+}
+
+interface FinalApplicationStatus {
+  readonly status: 'SUCCEEDED' | 'FAILED' | 'KILLED';
+  readonly diagnostics: string;
+  readonly trackingUrl: string;
+}
+
+/**
+ * Builds an AllocateRequestProto.
+ * @param units the unit of each resource type, from the registration response
+ */
+function allocateMessage(
+  request: AskRequest,
+  progress: number,
+  units: ReadonlyMap<string, string>,
+): HadoopMessages['AllocateRequestProto'] {
+  const { asks, releases, avoid, readmit, responseId } = request;
+  return {
+    ask: asks.flatMap((ask) => messagesOfAsk(ask, units)),
+    release: releases.map(messageOfContainerId),
+    blacklist_request: avoid.length + readmit.length > 0 ? { blacklist_additions: avoid, blacklist_removals: readmit } : undefined,
+    response_id: responseId,
+    progress,
+  };
+}
+
+/**
+ * Returns the ResourceRequestProtos for an ask. An ask for any host needs only the entry `*`. An ask for one host also needs entries for
+ * the host and its rack: otherwise, the scheduler allocates nothing. The scheduler accepts a node label only on the entry `*`.
+ */
+function messagesOfAsk(ask: Ask, units: ReadonlyMap<string, string>): HadoopMessages['ResourceRequestProto'][] {
+  const message = (name: string, relax: boolean, label: string | undefined): HadoopMessages['ResourceRequestProto'] => ({
+    priority: { priority: ask.priority },
+    resource_name: name,
+    capability: messageOfResources(ask.resources, units),
+    num_containers: ask.count,
+    relax_locality: relax,
+    node_label_expression: label,
+    allocation_request_id: String(ask.allocationRequestId),
+  });
+  const { place } = ask;
+  const label = ask.nodeLabel ?? undefined;
+  return place === undefined
+    ? [message('*', true, label)]
+    : [message(place.host, true, undefined), message(place.rack, false, undefined), message('*', false, label)];
+}
+
+/**
+ * Converts an AllocateResponseProto. The result does not contain `refusedAsks`, because the ResourceManager reports rejected asks as
+ * exceptions.
+ */
+function allocateResultOf(response: HadoopMessages['AllocateResponseProto']): AllocateResult {
+  const { strictContract, contract } = response.preempt ?? {};
+  return {
+    allocated: response.allocated_containers.map(containerOfMessage),
+    completed: response.completed_container_statuses.map(completedOfMessage),
+    previousContainers: response.containers_from_previous_attempts.map(containerOfMessage),
+    headroom: resourcesOfMessage(response.limit),
+    nodes: response.num_cluster_nodes ?? 0,
+    preempting: [...(strictContract?.container ?? []), ...(contract?.container ?? [])].map(({ id }) => containerIdOfMessage(id)),
+    refusedAsks: [],
+    reregistered: false,
+  };
+}
+
+const EMPTY_RESULT: AllocateResult = {
+  allocated: [],
+  completed: [],
+  previousContainers: [],
+  headroom: {},
+  nodes: 0,
+  preempting: [],
+  refusedAsks: [],
+  reregistered: false,
+};
+
+/**
+ * Merges the results of several requests, which must be given in order. Fields that describe the current state come from the last result.
+ */
+function mergeResults(results: readonly AllocateResult[]): AllocateResult {
+  return results.reduce(
+    (sum, next) => ({
+      allocated: [...sum.allocated, ...next.allocated],
+      completed: [...sum.completed, ...next.completed],
+      previousContainers: [...sum.previousContainers, ...next.previousContainers],
+      headroom: Object.keys(next.headroom).length > 0 ? next.headroom : sum.headroom,
+      nodes: next.nodes > 0 ? next.nodes : sum.nodes,
+      preempting: [...sum.preempting, ...next.preempting],
+      refusedAsks: [...sum.refusedAsks, ...next.refusedAsks],
+      reregistered: sum.reregistered || next.reregistered,
+    }),
+    EMPTY_RESULT,
+  );
+}
+
+/** Returns the resources other than memory and vcores. */
+function extrasOf(resources: Resources): Resources {
+  return Object.fromEntries(Object.entries(resources).filter(([name, amount]) => name !== MEMORY && name !== VCORES && amount > 0));
+}
+
+/** Returns true if a container lacks a requested resource, such as a GPU. Without this check, a job could silently train on CPUs. */
+function lacksResources(wanted: Ask | undefined, container: AllocatedContainer): boolean {
+  return Object.entries(extrasOf(wanted?.resources ?? {})).some(([name, amount]) => (container.resources[name] ?? 0) < amount);
+}
 
 /** Maximum number of rejected requests per heartbeat. */
 const MAX_OBJECTIONS_PER_HEARTBEAT = 8;
@@ -129,7 +267,7 @@ export class ApplicationMasterClient {
    */
   async finish(final: FinalApplicationStatus, timeoutMs = 15_000): Promise<void> {
     const end = performance.now() + timeoutMs;
-    const request = {
+    const request: HadoopMessages['FinishApplicationMasterRequestProto'] = {
       diagnostics: final.diagnostics,
       tracking_url: final.trackingUrl,
       final_application_status: `APP_${final.status}`,
@@ -137,7 +275,7 @@ export class ApplicationMasterClient {
     for (;;) {
       try {
         const leftMs = end - performance.now();
-        const call = this.#connection.call<{ isUnregistered?: boolean }>(
+        const call = this.#connection.call(
           'finishApplicationMaster',
           'FinishApplicationMasterRequestProto',
           request,
@@ -181,9 +319,9 @@ export class ApplicationMasterClient {
   }
 
   async #register(address: RegisteredAddress): Promise<YarnRegistration> {
-    let response: RegisterResponse;
+    let response: HadoopMessages['RegisterApplicationMasterResponseProto'];
     try {
-      response = await this.#connection.call<RegisterResponse>(
+      response = await this.#connection.call(
         'registerApplicationMaster',
         'RegisterApplicationMasterRequestProto',
         { host: address.host, rpc_port: address.rpcPort, tracking_url: address.trackingUrl },
@@ -202,7 +340,7 @@ export class ApplicationMasterClient {
       this.#log.warn(
         'this attempt is already registered, but the response was lost: the maximum container size, the resource types and the earlier containers are unknown',
       );
-      return { maximum: this.#maximum, resourceTypes: [...this.#units.keys()], queue: '', previousContainers: [] };
+      return { maximum: this.#maximum, resourceTypes: [...this.#units.keys()], countsAll: false, queue: '', previousContainers: [] };
     }
     this.#units = new Map(response.resource_types.map(({ name, units }) => [name, units ?? '']));
     this.#maximum = resourcesOfMessage(response.maximumCapability);
@@ -210,6 +348,7 @@ export class ApplicationMasterClient {
     return {
       maximum: this.#maximum,
       resourceTypes: [...this.#units.keys()],
+      countsAll: response.scheduler_resource_types.includes('CPU'),
       queue: response.queue ?? '',
       previousContainers: response.containers_from_previous_attempts.map(containerOfMessage),
     };
@@ -259,9 +398,9 @@ export class ApplicationMasterClient {
   async #allocate({ ledger, request }: ReturnType<typeof takeRequest>, progress: number): Promise<void> {
     this.#ledger = ledger;
     const message = allocateMessage(request, progress, this.#units);
-    let response: AllocateResponse;
+    let response: HadoopMessages['AllocateResponseProto'];
     try {
-      response = await this.#connection.call<AllocateResponse>('allocate', 'AllocateRequestProto', message, 'AllocateResponseProto');
+      response = await this.#connection.call('allocate', 'AllocateRequestProto', message, 'AllocateResponseProto');
     } catch (error) {
       this.#ledger = requestFailed(this.#ledger, request);
       throw error;
@@ -275,7 +414,7 @@ export class ApplicationMasterClient {
     }
   }
 
-  #received(request: AskRequest, response: AllocateResponse): void {
+  #received(request: AskRequest, response: HadoopMessages['AllocateResponseProto']): void {
     if (response.am_rm_token !== undefined) {
       this.#connection.replaceToken(tokenOfMessage(response.am_rm_token));
     }
@@ -393,7 +532,7 @@ export class ApplicationMasterClient {
     return true;
   }
 
-  #keepTokens(tokens: readonly NodeTokenMessage[]): void {
+  #keepTokens(tokens: readonly HadoopMessages['NMTokenProto'][]): void {
     for (const { nodeId, token } of tokens) {
       if (token !== undefined) {
         this.#nodeTokens.set(nodeOfMessage(nodeId), tokenOfMessage(token));

@@ -25,6 +25,7 @@ export function yarnApplication(change: Partial<Application> = {}): Application 
     usedByMaster: {},
     nodeLabel: null,
     logAggregation: null,
+    priority: 0,
     ...change,
   };
 }

@@ -110,6 +110,27 @@ export function withoutBoilerplate(diagnostics: string): string {
   return text.length <= DIAGNOSTICS_CHARACTERS ? text : `${text.slice(0, DIAGNOSTICS_CHARACTERS)}...`;
 }
 
+/** What NodeManagers report if they cannot unpack an archive because of its content. Each further attempt would fail in the same way. */
+const UNPACKING =
+  /InvalidPathException|ENOENT: No such file|not in gzip format|unexpected end of file|ZipException|(?:^|\s)(?:tar|gzip|unzip): |Unable to un(?:tar|zip)|ExitCodeException exitCode=2/;
+
+/**
+ * Explains a localisation failure that an archive's content usually causes. Returns null for other causes. If the same failure occurs twice,
+ * it is permanent.
+ */
+export function unpackingFailure(diagnostics: string): string | null {
+  if (!UNPACKING.test(diagnostics)) {
+    return null;
+  }
+  if (/InvalidPathException: Malformed input|ENOENT: No such file/.test(diagnostics)) {
+    return (
+      'A NodeManager reports this if it cannot unpack an archive because of file names outside ASCII. Rename these files in the archives that ' +
+      "`archives` and `python` list, or ask the admin to start NodeManagers with LANG=C.UTF-8 (YARN's native library never accepts emoji)"
+    );
+  }
+  return 'A NodeManager reports this if it cannot unpack an archive that `archives`, `python` or `runtime` lists. Check that the archive is complete';
+}
+
 /**
  * Returns an explanation and a next step if localisation failed because a file was removed or modified after the job was submitted. In that
  * case, all later attempts of the job would fail too. Returns null for other causes.

@@ -1,18 +1,212 @@
+import { randomBytes } from 'node:crypto';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import { type Credentials, encodeCredentials, messageOfToken } from '../rpc/credentials.ts';
-import {
-  type AllocatedContainer,
-  type ContainerIdMessage,
-  type ContainerStatusMessage,
-  completedOfMessage,
-  containerIdOfMessage,
-  messageOfContainerId,
-} from '../rpc/records.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
+import { AddressRound } from '../rpc/address-round.ts';
+import { type Credentials, encodeCredentials, messageOfToken, type Token } from '../rpc/credentials.ts';
+import type { Qop } from '../rpc/digest-md5.ts';
+import { IpcConnection } from '../rpc/ipc.ts';
+import { decodeMessage } from '../rpc/messages.ts';
+import { type AllocatedContainer, completedOfMessage, containerIdOfMessage, endpointOfNode, messageOfContainerId } from '../rpc/records.ts';
 import { RemoteError } from '../rpc/remote-error.ts';
 import { launchEnvironment } from './launch-script.ts';
 import type { LocalResource } from './local-resource.ts';
-import { NodeConnections, type NodeManagerOptions } from './node-connections.ts';
+
+const PROTOCOL = { name: 'org.apache.hadoop.yarn.api.ContainerManagementProtocolPB', version: 1 };
+/** Maximum number of concurrent calls. Additional calls wait. */
+const MAX_CONCURRENT_CALLS = 128;
+/**
+ * While more connections than this are open, a connection is closed as soon as it is idle. Thousands of idle connections would use too much
+ * memory.
+ */
+const MAX_IDLE_CONNECTIONS = 128;
+
+export interface NodeManagerOptions {
+  /** NodeManager tokens, keyed by `host:port`. They come from ApplicationMasterClient.nodeTokens. */
+  readonly tokens: ReadonlyMap<string, Token>;
+  /** Weakest acceptable protection, from HadoopConfiguration.minimumQop. */
+  readonly minimumQop: Qop;
+  readonly log: Logger;
+  readonly callTimeoutMs?: number;
+  readonly idleCloseMs?: number;
+  /** How long a call to an unreachable NodeManager is retried, in ms. The NodeManager may be restarting. */
+  readonly maxWaitMs?: number;
+}
+
+interface NodeConnection {
+  readonly ipc: IpcConnection;
+  calls: number;
+  idle: NodeJS.Timeout | null;
+}
+
+/**
+ * Sends calls to NodeManagers. Opens at most one connection per NodeManager, when the connection is first needed, and closes it when it is
+ * idle.
+ */
+class NodeConnections {
+  readonly #options: Required<NodeManagerOptions>;
+  readonly #clientId = randomBytes(16);
+  readonly #connections = new Map<string, NodeConnection>();
+  readonly #rounds = new Set<AddressRound>();
+  readonly #waiting: (() => void)[] = [];
+  #busy = 0;
+  #closed = false;
+
+  constructor(options: NodeManagerOptions) {
+    this.#options = { callTimeoutMs: 20_000, idleCloseMs: 20_000, maxWaitMs: 20_000, ...options };
+  }
+
+  /**
+   * Sends a call and returns the response. `repeated` is true if there were several attempts. In that case, the NodeManager may have
+   * executed the call more than once. Throws a RemoteError if the NodeManager rejects the call, and RPC_UNREACHABLE if the NodeManager is
+   * unreachable for `maxWaitMs`.
+   */
+  async call<Request extends keyof HadoopMessages, Response extends keyof HadoopMessages>(
+    node: string,
+    method: string,
+    requestName: Request,
+    request: HadoopMessages[Request],
+    responseName: Response,
+  ): Promise<{ readonly response: HadoopMessages[Response]; readonly repeated: boolean }> {
+    await this.#turn();
+    const round = new AddressRound([node], this.#options.maxWaitMs);
+    this.#rounds.add(round);
+    try {
+      let tries = 0;
+      const outcome = await round.run<HadoopMessages[Response]>(async () => {
+        tries++;
+        try {
+          const bytes = await this.#callOnce(node, method, requestName, request);
+          return { result: decodeMessage(responseName, bytes) };
+        } catch (error) {
+          if (!isWorthAnotherTry(error, tries)) {
+            throw error;
+          }
+          this.#options.log.debug({ node, method, error: messageOf(error) }, 'the NodeManager does not respond; trying again');
+          return { again: messageOf(error) };
+        }
+      });
+      if ('result' in outcome) {
+        return { response: outcome.result, repeated: tries > 1 };
+      }
+      if (this.#closed) {
+        throw closedError();
+      }
+      throw new TonyError('RPC_UNREACHABLE', `The NodeManager did not respond to ${method}. The last attempt failed: ${outcome.reason}`);
+    } finally {
+      this.#rounds.delete(round);
+      this.#busy--;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const round of this.#rounds) {
+      round.close();
+    }
+    for (const [node, connection] of this.#connections) {
+      this.#drop(node, connection);
+    }
+    for (const go of this.#waiting.splice(0)) {
+      go();
+    }
+  }
+
+  async #turn(): Promise<void> {
+    while (!this.#closed && this.#busy >= MAX_CONCURRENT_CALLS) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+    this.#busy++;
+  }
+
+  async #callOnce<Request extends keyof HadoopMessages>(
+    node: string,
+    method: string,
+    requestName: Request,
+    request: HadoopMessages[Request],
+  ): Promise<Buffer> {
+    if (this.#closed) {
+      throw closedError();
+    }
+    const connection = this.#connect(node);
+    connection.calls++;
+    try {
+      return await connection.ipc.call(method, requestName, request, this.#options.callTimeoutMs);
+    } finally {
+      connection.calls--;
+      if (!connection.ipc.usable) {
+        this.#drop(node, connection);
+      } else if (connection.calls === 0) {
+        this.#rest(node, connection);
+      }
+    }
+  }
+
+  #connect(node: string): NodeConnection {
+    const known = this.#connections.get(node);
+    if (known?.ipc.usable) {
+      if (known.idle !== null) {
+        clearTimeout(known.idle);
+      }
+      known.idle = null;
+      return known;
+    }
+    const token = this.#options.tokens.get(node);
+    if (token === undefined) {
+      throw new TonyError('CREDENTIALS_INVALID', `The ResourceManager sent no token for the NodeManager ${node}.`);
+    }
+    const ipc = new IpcConnection({
+      endpoint: endpointOfNode(node),
+      protocol: PROTOCOL,
+      caller: { token, minimumQop: this.#options.minimumQop },
+      clientId: this.#clientId,
+      connectTimeoutMs: this.#options.callTimeoutMs,
+    });
+    const connection = { ipc, calls: 0, idle: null };
+    this.#connections.set(node, connection);
+    return connection;
+  }
+
+  #rest(node: string, connection: NodeConnection): void {
+    if (this.#connections.size > MAX_IDLE_CONNECTIONS) {
+      this.#drop(node, connection);
+      return;
+    }
+    connection.idle = setTimeout(() => this.#drop(node, connection), this.#options.idleCloseMs);
+    connection.idle.unref();
+  }
+
+  #drop(node: string, connection: NodeConnection): void {
+    if (connection.idle !== null) {
+      clearTimeout(connection.idle);
+    }
+    connection.ipc.close();
+    if (this.#connections.get(node) === connection) {
+      this.#connections.delete(node);
+    }
+  }
+}
+
+/** Returns true if the NodeManager may be restarting, because it is unreachable or reports that it is not ready. */
+function isWorthAnotherTry(error: unknown, tries: number): boolean {
+  if (error instanceof RemoteError) {
+    return error.is('NMNotYetReadyException', 'RetriableException');
+  }
+  if (!(error instanceof TonyError)) {
+    return false;
+  }
+  // Retry a few times: a NodeManager closes the connection during authentication not only if it does not know the token, but also while it
+  // is shutting down. An invalid frame, which may come from an attacker, is treated like a broken connection.
+  if (error.code === 'RPC_REFUSED' || error.code === 'RPC_PROTOCOL') {
+    return tries < 3;
+  }
+  return error.code === 'RPC_UNREACHABLE' || error.code === 'RPC_TIMEOUT';
+}
+
+function closedError(): TonyError {
+  return new TonyError('RPC_CLOSED', 'The connections to the NodeManagers were closed.');
+}
 
 export interface LaunchContext {
   readonly localResources: readonly LocalResource[];
@@ -31,12 +225,7 @@ export interface ContainerState {
   readonly diagnostics: string;
 }
 
-interface ContainerFailures {
-  readonly failed_requests: readonly {
-    readonly container_id?: ContainerIdMessage;
-    readonly exception?: { readonly message?: string; readonly class_name?: string };
-  }[];
-}
+type ContainerFailures = Pick<HadoopMessages['StartContainersResponseProto'], 'failed_requests'>;
 
 interface QueuedStart {
   readonly container: AllocatedContainer;
@@ -47,6 +236,8 @@ interface QueuedStart {
 
 /** Maximum number of containers per call, to limit the size of requests. */
 const MAX_BATCH = 32;
+const TYPES = { archive: 'ARCHIVE', file: 'FILE' } as const;
+const VISIBILITIES = { public: 'PUBLIC', private: 'PRIVATE', application: 'APPLICATION' } as const;
 const SIGNALS = { dump: 'OUTPUT_THREAD_DUMP', terminate: 'GRACEFUL_SHUTDOWN', kill: 'FORCEFUL_SHUTDOWN' } as const;
 
 /** The client that an ApplicationMaster uses to start and stop containers on NodeManagers (ContainerManagementProtocol). */
@@ -89,7 +280,7 @@ export class NodeManagerClient {
    * not be stopped.
    */
   async stop(node: string, containerIds: readonly string[]): Promise<Map<string, Error | null>> {
-    const answer = await this.#connections.call<ContainerFailures>(
+    const answer = await this.#connections.call(
       node,
       'stopContainers',
       'StopContainersRequestProto',
@@ -110,7 +301,7 @@ export class NodeManagerClient {
    * removed container, the value is an Error.
    */
   async statuses(node: string, containerIds: readonly string[]): Promise<Map<string, ContainerState | Error>> {
-    const answer = await this.#connections.call<ContainerFailures & { status: readonly ContainerStatusMessage[] }>(
+    const answer = await this.#connections.call(
       node,
       'getContainerStatuses',
       'GetContainerStatusesRequestProto',
@@ -142,13 +333,8 @@ export class NodeManagerClient {
 
   async #startBatch(node: string, batch: readonly QueuedStart[]): Promise<void> {
     try {
-      const request = {
-        start_container_request: batch.map(({ container, context }) => ({
-          container_launch_context: messageOfContext(context),
-          container_token: messageOfToken(container.token),
-        })),
-      };
-      const answer = await this.#connections.call<ContainerFailures>(
+      const request = { start_container_request: batch.map(messageOfStart) };
+      const answer = await this.#connections.call(
         node,
         'startContainers',
         'StartContainersRequestProto',
@@ -203,24 +389,30 @@ function isGone(failure: RemoteError): boolean {
   return /is not handled by this NodeManager|was recently stopped|is not present|has completed/i.test(failure.remoteMessage);
 }
 
-function stateOf(state: ContainerStatusMessage['state']): ContainerState['state'] {
+function stateOf(state: HadoopMessages['ContainerStatusProto']['state']): ContainerState['state'] {
   switch (state) {
     case 'C_RUNNING':
       return 'RUNNING';
     case 'C_COMPLETE':
       return 'COMPLETE';
-    case 'C_NEW':
-    case undefined:
+    default:
       return 'NEW';
   }
 }
 
-function messageOfContext(context: LaunchContext): object {
+function messageOfStart({ container, context }: QueuedStart): HadoopMessages['StartContainerRequestProto'] {
+  return { container_launch_context: messageOfContext(context), container_token: messageOfToken(container.token) };
+}
+
+function messageOfContext(context: LaunchContext): HadoopMessages['ContainerLaunchContextProto'] {
   const { acls } = context;
   return {
-    localResources: context.localResources.map((resource) => ({ key: resource.name, value: messageOfResource(resource) })),
+    localResources: context.localResources.map(messageOfResource),
     tokens: encodeCredentials(context.credentials),
-    environment: Object.entries(launchEnvironment(context.environment)).map(([key, value]) => ({ key, value })),
+    environment: Object.entries(launchEnvironment(context.environment)).map(([key, value]): HadoopMessages['StringStringMapProto'] => ({
+      key,
+      value,
+    })),
     command: [context.command],
     application_ACLs:
       acls === undefined
@@ -232,13 +424,16 @@ function messageOfContext(context: LaunchContext): object {
   };
 }
 
-function messageOfResource(resource: LocalResource): object {
+function messageOfResource(resource: LocalResource): HadoopMessages['StringLocalResourceMapProto'] {
   return {
-    resource: messageOfUri(resource.uri),
-    size: resource.size,
-    timestamp: resource.timestamp,
-    type: resource.type.toUpperCase(),
-    visibility: resource.visibility.toUpperCase(),
+    key: resource.name,
+    value: {
+      resource: messageOfUri(resource.uri),
+      size: String(resource.size),
+      timestamp: String(resource.timestamp),
+      type: TYPES[resource.type],
+      visibility: VISIBILITIES[resource.visibility],
+    },
   };
 }
 
@@ -246,14 +441,14 @@ function messageOfResource(resource: LocalResource): object {
  * Converts a URI to a message. YARN encodes the path itself, so the path in the message must not be percent-encoded. Only file:// URIs are
  * percent-encoded, so only they must be decoded first. Port -1 stands for a URI without a port.
  */
-function messageOfUri(text: string): object {
+function messageOfUri(text: string): HadoopMessages['URLProto'] {
   const [, scheme, host = '', port, path] = /^([a-z][a-z0-9+.-]*):\/\/(\[[^\]]*\]|[^/:]*)(?::(\d+))?(\/.*)$/is.exec(text) ?? [];
   if (scheme === undefined || path === undefined) {
     throw new TonyError('INTERNAL', `"${text}" is not a resource URI.`);
   }
   return {
     scheme,
-    ...(host === '' ? {} : { host }),
+    host: host === '' ? undefined : host,
     port: port === undefined ? -1 : Number(port),
     file: scheme === 'file' ? decodeURIComponent(path) : path,
   };

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { queueRoomOf, queuesWithout } from './queue-room.ts';
+import { lacksLimits, queueRoomOf, queuesWithout, totalsOf } from './queue-room.ts';
 
 /*
  * Recorded from a Hadoop 3.4.3 ResourceManager with two nodes (8 GiB, 8 vcores and 4 GPUs each) and the queues `default` and `gpu`. In
@@ -93,4 +93,23 @@ test('reads a queue of the Fair Scheduler', () => {
       masters: null,
     },
   });
+});
+
+test('derives the limits of a queue of Hadoop 2.10 from its percentages and the nodes', () => {
+  // Recorded from a Hadoop 2.10.2 ResourceManager with two nodes and the queues `default` and `gpu`.
+  const old: unknown = JSON.parse(readFileSync(new URL('../golden/capacity-scheduler-2.10.json', import.meta.url), 'utf8'));
+  const total = { 'memory-mb': 8192, vcores: 8, 'yarn.io/gpu': 4 };
+  const totals = totalsOf([
+    { labels: [], total },
+    { labels: [], total },
+    { labels: ['fast'], total },
+  ]);
+  const room = queueRoomOf(old, 'gpu', 'alice');
+  expect(room !== null && lacksLimits(room)).toBe(true);
+  const maximum = { memory: 16_384, vcores: 16, gpus: 8 };
+  const levels = queueRoomOf(old, 'gpu', 'alice', totals)?.labels['']?.levels;
+  expect(levels).toMatchObject([
+    { path: 'gpu', maximum },
+    { path: 'root', maximum },
+  ]);
 });

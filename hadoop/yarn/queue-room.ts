@@ -1,6 +1,6 @@
 import { sumOf } from '../../platform/sum-of.ts';
 import { amountsOf } from './resource-amounts.ts';
-import { asList, childQueuesOf, record, resourcesSchema, rootQueueOf, text } from './resource-manager-answers.ts';
+import { asList, childQueuesOf, type Node, record, resourcesSchema, rootQueueOf, text } from './resource-manager-answers.ts';
 
 /** Resource amounts, keyed by short resource names: memory (MiB), vcores, gpus and other resource types. */
 export type Room = Readonly<Record<string, number>>;
@@ -55,9 +55,10 @@ type Json = Readonly<Record<string, unknown>>;
 /**
  * Finds a queue by name or path in the ResourceManager's scheduler response. Returns null if the response does not contain the queue.
  * Possible causes: the name is wrong, the caller may not view the queue, or YARN creates the queue on first use. The Capacity Scheduler
- * reports all fields. The Fair Scheduler reports only the queues' limits and usage.
+ * reports all fields. The Fair Scheduler reports only the queues' limits and usage, and takes all resource types into account.
+ * @param totals the resources of the active nodes with each label. Needed for Hadoop 2, which reports a queue's limits only in percent.
  */
-export function queueRoomOf(answer: unknown, name: string, user: string): QueueRoom | null {
+export function queueRoomOf(answer: unknown, name: string, user: string, totals: ReadonlyMap<string, Room> = new Map()): QueueRoom | null {
   const found = pathTo(rootQueueOf(answer), (path) => path === name || path === `root.${name}` || path.endsWith(`.${name}`), []);
   const leaf = found?.at(-1);
   if (found === null || leaf === undefined) {
@@ -71,14 +72,16 @@ export function queueRoomOf(answer: unknown, name: string, user: string): QueueR
     defaultLabel: label(leaf.defaultNodeLabelExpression),
     runningApplications: number(leaf.numActiveApplications) ?? 0,
     reservedContainers: number(leaf.reservedContainers) ?? 0,
-    countsAll: countsAll(leaf),
+    countsAll: text(record(record(record(answer).scheduler).schedulerInfo).type) === 'fairScheduler' ? true : countsAll(leaf),
     memoryStep: memoryStep(leaf),
     // Missing if the queue does not have access to any label. The Fair Scheduler never reports it.
     reaches: [leaf.nodeLabels]
       .flat()
       .map(text)
       .filter((each) => each !== ''),
-    labels: Object.fromEntries([...new Set(labels)].map((each) => [each, labelRoom(upwards, leaf, each, user)])),
+    labels: Object.fromEntries(
+      [...new Set(labels)].map((each) => [each, labelRoom(upwards, leaf, { name: each, user, total: totals.get(each) })]),
+    ),
   };
 }
 
@@ -126,23 +129,46 @@ function pathOf(queue: Json): string {
   return text(queue.queuePath) || text(queue.queueName);
 }
 
-function labelRoom(upwards: readonly Json[], leaf: Json, name: string, user: string): LabelRoom {
+/** Adds up the resources of the active nodes with each label. */
+export function totalsOf(nodes: readonly Pick<Node, 'labels' | 'total'>[]): Map<string, Room> {
+  const labelOf = ({ labels }: Pick<Node, 'labels'>): string => labels[0] ?? '';
+  return new Map(
+    [...new Set(nodes.map(labelOf))].map((each) => [
+      each,
+      amountsOf(sumOf(nodes.filter((node) => labelOf(node) === each).map(({ total }) => total))),
+    ]),
+  );
+}
+
+/** Returns true if the queue's limits can be determined only from the resources of the nodes. */
+export function lacksLimits({ labels }: QueueRoom): boolean {
+  return Object.values(labels).some(({ levels }) => levels.some(({ maximum }) => maximum === null));
+}
+
+function labelRoom(
+  upwards: readonly Json[],
+  leaf: Json,
+  { name, user, total }: { readonly name: string; readonly user: string; readonly total: Room | undefined },
+): LabelRoom {
   const own = partition(record(leaf.resources).resourceUsagesByPartition, name);
   const limit = amounts(own?.amLimit) ?? (name === '' ? amounts(leaf.AMResourceLimit) : null);
   const taken = amounts(own?.amUsed) ?? (name === '' ? amounts(leaf.usedAMResource) : null);
   return {
-    levels: upwards.map((queue) => ({ path: pathOf(queue), maximum: maximumOf(queue, name), used: usedOf(queue, name) })),
+    levels: upwards.map((queue) => ({ path: pathOf(queue), maximum: maximumOf(queue, name, total), used: usedOf(queue, name) })),
     user: userRoom(leaf, name, user),
     masters: limit === null || taken === null ? null : { maximum: limit, used: taken },
   };
 }
 
-function maximumOf(queue: Json, name: string): Room | null {
-  const reported = amounts(partition(record(queue.capacities).queueCapacitiesByPartition, name)?.effectiveMaxResource);
-  if (reported !== null || name !== '') {
-    return reported;
+function maximumOf(queue: Json, name: string, total: Room | undefined): Room | null {
+  const capacities = partition(record(queue.capacities).queueCapacitiesByPartition, name);
+  const reported = amounts(capacities?.effectiveMaxResource);
+  const whole = reported ?? (name === '' ? (amounts(queue.maxEffectiveCapacity) ?? amounts(queue.maxResources)) : null);
+  const percent = number(capacities?.absoluteMaxCapacity);
+  if (whole !== null || percent === null || total === undefined) {
+    return whole;
   }
-  return amounts(queue.maxEffectiveCapacity) ?? amounts(queue.maxResources);
+  return Object.fromEntries(Object.entries(total).map(([resource, amount]) => [resource, Math.floor((amount * percent) / 100)]));
 }
 
 /** Returns a queue's usage. If the response does not contain it, as for the root queue, adds up the usage of the child queues. */

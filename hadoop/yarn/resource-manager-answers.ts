@@ -51,6 +51,7 @@ export const applicationSchema = z
     resourceInfo: z.object({ resourceUsagesByPartition: z.array(partitionUsageSchema).default([]) }).optional(),
     logAggregationStatus: z.string().optional(),
     appNodeLabelExpression: z.string().default(''),
+    priority: z.number().default(0),
   })
   .transform((app) => ({
     id: app.id,
@@ -84,6 +85,7 @@ export const applicationSchema = z
     nodeLabel: labelOf(app.appNodeLabelExpression),
     /** Log aggregation state, e.g. NOT_START, RUNNING, SUCCEEDED, FAILED or DISABLED. */
     logAggregation: app.logAggregationStatus ?? null,
+    priority: app.priority,
   }));
 export type Application = DeepReadonly<z.output<typeof applicationSchema>>;
 
@@ -109,6 +111,7 @@ export const attemptSchema = z
     appAttemptId: z.string(),
     appAttemptState: z.string().default(''),
     containerId: z.string().default(''),
+    nodeId: z.string().default(''),
     nodeHttpAddress: z.string().default(''),
     diagnosticsInfo: z.string().default(''),
   })
@@ -118,6 +121,8 @@ export const attemptSchema = z
     state: attempt.appAttemptState,
     /** The ApplicationMaster container's ID, or null before YARN has allocated it. */
     containerId: attempt.containerId || null,
+    /** The node's ID, or null before YARN has allocated the container. */
+    node: attempt.nodeId || null,
     nodeHttp: hostAndPort(attempt.nodeHttpAddress),
     diagnostics: attempt.diagnosticsInfo,
   }));
@@ -264,5 +269,5 @@ function number(value: unknown): number {
  * Returns the `host:port` part of an address, which is a URL in some responses. Returns null for an empty address, which lost nodes have.
  */
 function hostAndPort(address: string): string | null {
-  return address.replace(/^https?:\/\//, '').replace(/\/.*$/, '') || null;
+  return address.replace(/^https?:\/\//, '').split('/', 1)[0] || null;
 }

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { SimpleLogin } from '../security/login.ts';
 import { CLOSED_URL } from '../testing/closed-port.ts';
 import { listening } from '../testing/http-server.ts';
 import { ResourceManager } from './resource-manager.ts';
@@ -35,6 +36,29 @@ const manager = (addresses: string[], options: { maxWaitMs?: number; timeoutMs?:
   new ResourceManager({ user: 'alice', maxWaitMs: 3_000, ...options, addresses });
 const ID = 'application_1795236426747_0001';
 const app = { id: ID, user: 'alice', state: 'RUNNING', startedTime: 1 };
+
+test('a login signs in only to the NodeManagers of active nodes', async () => {
+  const nodes = (state: string, port: number) => ({
+    node: [{ id: `n:${port - 1}`, nodeHostName: 'n', nodeHTTPAddress: `n:${port}`, state }],
+  });
+  const attempts = { appAttempt: [{ id: 1, appAttemptId: 'a', containerId: 'c', nodeId: 'n:3', nodeHttpAddress: 'n:4' }] };
+  const address = await serve(({ url = '' }, response) =>
+    json(
+      response,
+      url.includes('appattempts') ? { appAttempts: attempts } : { nodes: url.includes('LOST') ? nodes('LOST', 8) : nodes('RUNNING', 6) },
+    ),
+  );
+  const admitted: string[] = [];
+  const login = Object.assign(new SimpleLogin('alice'), { admit: (servers: readonly string[]) => void admitted.push(...servers) });
+  const resourceManager = new ResourceManager({ addresses: [address], user: 'alice', login });
+  onTestFinished(() => resourceManager.close());
+  // The NodeManager that ran an attempt may have stopped since.
+  expect(await resourceManager.attempts(ID)).toMatchObject([{ node: 'n:3', nodeHttp: 'n:4' }]);
+  expect(await resourceManager.nodes(['LOST'])).toHaveLength(1);
+  expect(admitted).toEqual([]);
+  await resourceManager.nodes();
+  expect(admitted).toEqual(['http://n:6']);
+});
 
 describe('finding the active ResourceManager', () => {
   test('skips ResourceManagers that are unreachable, standby or starting', async () => {
@@ -139,7 +163,9 @@ describe('each refusal causes a specific error', () => {
     [500, remote('RuntimeException', ''), 'RM_REFUSED', 'RuntimeException'],
     [404, 'not one', 'RM_UNREACHABLE', 'is not a ResourceManager: HTTP 404'],
     [200, 'not json', 'RM_UNREACHABLE', 'is not a ResourceManager: its response is not JSON'],
-    [200, { app: { id: 3 } }, 'RM_UNREACHABLE', 'is not a ResourceManager: app.id'],
+    [200, { app: { id: 3 } }, 'RM_UNREACHABLE', 'answer has an unexpected form: app.id is missing or has another type'],
+    [200, {}, 'RM_UNREACHABLE', 'answer has an unexpected form: app is missing'],
+    [500, '<html>failed</html>', 'RM_UNREACHABLE', 'failed to serve the request (HTTP 500)'],
     [
       403,
       '<html><h1>The default static user\n cannot carry out this operation.</h1></html>',
@@ -155,7 +181,13 @@ describe('each refusal causes a specific error', () => {
         json(response, body, status);
       }
     });
-    await expect(manager([address]).application(ID)).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
+    const failure = await manager([address])
+      .application(ID)
+      .catch((thrown) => thrown);
+    expect(failure).toMatchObject({ code, message: expect.stringContaining(message) });
+    if (code === 'RM_UNREACHABLE' || status === 401) {
+      expect(`${failure.message} ${failure.hint}`).toContain(address);
+    }
   });
 
   test('rejects malformed IDs before sending a request', async () => {

@@ -5,20 +5,22 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { trustOf } from '../configuration/authorities.ts';
 import type { HadoopConfiguration } from '../configuration/configuration.ts';
 import { loginOf } from '../configuration/login/login-of.ts';
+import { textOfPage, withoutExceptionNames } from '../http/error-text.ts';
+import { parseRemoteException } from '../http/remote-exception.ts';
 import { AddressRound, type Outcome, outcomeOf } from '../rpc/address-round.ts';
 import { parseApplicationId } from '../rpc/application-id.ts';
 import { type Login, SimpleLogin, sendAs } from '../security/login.ts';
 import { DEFAULT_TRUST, type ServerTrust } from '../tls/server-trust.ts';
 import { tlsFailure } from '../tls/tls-failure.ts';
 import { type ApplicationSubmission, submissionBody } from './application-submission.ts';
-import { type CapacityQueue, capacitySchedulerSchema } from './capacity-queues.ts';
-import { type QueueRoom, queueRoomOf, queuesWithout } from './queue-room.ts';
+import { lacksLimits, type QueueRoom, queueRoomOf, queuesWithout, totalsOf } from './queue-room.ts';
 import {
   type Application,
   type ApplicationState,
   type Attempt,
   applicationSchema,
   applicationStateSchema,
+  asList,
   attemptSchema,
   type ClusterInfo,
   clusterInfoSchema,
@@ -27,9 +29,65 @@ import {
   nodeSchema,
   type Queue,
   queuesOf,
+  record,
   resourcesSchema,
+  text,
 } from './resource-manager-answers.ts';
-import { notResourceManager, refusal, unreachable } from './resource-manager-refusal.ts';
+
+/**
+ * Converts an error response from the ResourceManager to an error.
+ * @param path the request path
+ * @param address the server that has answered
+ */
+function refusal(status: number, text: string, path: string, address: string): TonyError {
+  const remote = parseRemoteException(text);
+  const message = withoutExceptionNames(remote?.message ?? '');
+  if (remote?.exception === 'NotFoundException' && path.startsWith('/ws/v1/cluster/apps/')) {
+    return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${path.split('/')[5] ?? 'this application'}.`);
+  }
+  if (status === 401) {
+    return new TonyError('RM_REFUSED', `The ResourceManager ${address} requires authentication (HTTP 401).`, {
+      hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
+    });
+  }
+  if (remote !== null && (remote.exception === 'InvalidToken' || remote.message.includes('SecretManager$InvalidToken'))) {
+    return new TonyError('TOKEN_EXPIRED', `The ResourceManager rejected the delegation token: ${message}`);
+  }
+  if (remote !== null) {
+    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
+  }
+  // Servlet filters return errors as HTML or plain text.
+  const plain = textOfPage(text).slice(0, 300);
+  if (status === 403 || status === 400) {
+    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request (HTTP ${status}): ${plain}`);
+  }
+  if (status >= 500) {
+    return new TonyError('RM_UNREACHABLE', `The ResourceManager ${address} failed to serve the request (HTTP ${status}).`, {
+      hint: "The ResourceManager's log shows the cause. Check also that the address is its web address.",
+    });
+  }
+  return notResourceManager(`HTTP ${status}`, address);
+}
+
+function notResourceManager(what: string, address: string): TonyError {
+  return new TonyError('RM_UNREACHABLE', `The server at ${address} is not a ResourceManager: ${what}.`);
+}
+
+/** For an answer in JSON that lacks expected values, or contains values of other types. */
+function failUnexpected(field: string, addresses: readonly string[]): never {
+  const what = field === '' ? 'it is not an object' : `${field} is missing or has another type`;
+  throw new TonyError('RM_UNREACHABLE', `The ResourceManager's answer has an unexpected form: ${what}.`, {
+    hint: `Check that ${addresses.join(' or ')} is the address of a ResourceManager, and that tony-ts supports this version of Hadoop (docs/compatibility.md).`,
+  });
+}
+
+function unreachable(server: 'ResourceManager' | 'web proxy', reason: string): TonyError {
+  return server === 'ResourceManager'
+    ? new TonyError('RM_UNREACHABLE', `No ResourceManager could be reached. The last attempt failed: ${reason}`)
+    : new TonyError('RM_UNREACHABLE', `YARN's web proxy could not be reached. The last attempt failed: ${reason}`, {
+        hint: "Check that yarn.web-proxy.address is the address of YARN's web proxy, and that the proxy is running.",
+      });
+}
 
 export interface ResourceManagerOptions {
   readonly addresses: readonly string[];
@@ -90,17 +148,21 @@ const ENDING_STATES = ['KILLING', 'FINAL_SAVING', 'FINISHING'] as const;
  * same ID has no effect, and unused application IDs are harmless.
  */
 export class ResourceManager {
+  readonly #addresses: readonly string[];
   readonly #round: AddressRound;
   readonly #proxies: AddressRound;
   readonly #user: string | null;
   readonly #login: Login;
+  readonly #scheme: string;
   readonly #timeoutMs: number;
   readonly #agent: HttpsAgent;
   readonly #http: AxiosInstance;
 
   constructor(options: ResourceManagerOptions) {
+    this.#addresses = options.addresses;
     this.#round = new AddressRound(options.addresses, options.maxWaitMs ?? MAX_WAIT_MS);
     this.#proxies = options.proxies === undefined ? this.#round : new AddressRound(options.proxies, options.maxWaitMs ?? MAX_WAIT_MS);
+    this.#scheme = options.addresses[0]?.startsWith('https:') ? 'https' : 'http';
     this.#user = options.user;
     this.#login = options.login ?? new SimpleLogin(options.user);
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
@@ -134,7 +196,7 @@ export class ResourceManager {
   async newApplication(): Promise<{ readonly applicationId: string; readonly maximum: Readonly<Record<string, number>> }> {
     const answer = await this.#json({ method: 'POST', path: '/ws/v1/cluster/apps/new-application' });
     const schema = z.object({ 'application-id': z.string(), 'maximum-resource-capability': resourcesSchema });
-    const parsed = checked(schema, answer);
+    const parsed = this.#checked(schema, answer);
     return { applicationId: parsed['application-id'], maximum: parsed['maximum-resource-capability'] };
   }
 
@@ -147,7 +209,7 @@ export class ResourceManager {
    * removed.
    */
   async application(id: string): Promise<Application> {
-    return checked(z.object({ app: applicationSchema }), await this.#json({ method: 'GET', path: pathOf(id) })).app;
+    return this.#checked(z.object({ app: applicationSchema }), await this.#json({ method: 'GET', path: pathOf(id) })).app;
   }
 
   async applications(filter: ApplicationFilter = {}): Promise<Application[]> {
@@ -162,26 +224,34 @@ export class ResourceManager {
       ...(limit === undefined ? {} : { limit: String(limit) }),
     };
     const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/apps', query });
-    return checked(z.object({ apps: listOf('app', applicationSchema) }), answer).apps;
+    return this.#checked(z.object({ apps: listOf('app', applicationSchema) }), answer).apps;
   }
 
   /** Asks the ResourceManager to kill an application. Returns the application's state, which can be transitional. */
   async kill(id: string, diagnostics?: string): Promise<ApplicationState | (typeof ENDING_STATES)[number]> {
     const body = { state: 'KILLED', ...(diagnostics === undefined ? {} : { diagnostics }) };
     const answer = await this.#json({ method: 'PUT', path: `${pathOf(id)}/state`, body });
-    return checked(z.object({ state: z.union([applicationStateSchema, z.enum(ENDING_STATES)]) }), answer).state;
+    return this.#checked(z.object({ state: z.union([applicationStateSchema, z.enum(ENDING_STATES)]) }), answer).state;
   }
 
   async attempts(id: string): Promise<Attempt[]> {
     const answer = await this.#json({ method: 'GET', path: `${pathOf(id)}/appattempts` });
-    return checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
+    return this.#checked(z.object({ appAttempts: listOf('appAttempt', attemptSchema) }), answer).appAttempts;
   }
 
-  /** Returns the active nodes. If `states` is given, returns the nodes in any of these states instead, e.g. LOST. */
+  /**
+   * Returns the active nodes, and lets the login sign in to them. If `states` is given, returns the nodes in any of these states instead,
+   * e.g. LOST. On a node without a NodeManager, another program may listen on the NodeManager's port.
+   */
   async nodes(states: readonly string[] = []): Promise<Node[]> {
     const query: Record<string, string> = states.length === 0 ? {} : { states: states.join(',') };
     const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/nodes', query });
-    return checked(z.object({ nodes: listOf('node', nodeSchema) }), answer).nodes;
+    const { nodes } = this.#checked(z.object({ nodes: listOf('node', nodeSchema) }), answer);
+    if (states.length === 0) {
+      // NodeManagers serve the same protocol as the ResourceManager.
+      this.#login.admit(nodes.flatMap(({ nodeHttp }) => (nodeHttp === null ? [] : [`${this.#scheme}://${nodeHttp}`])));
+    }
+    return nodes;
   }
 
   /** Returns the queues to which jobs can be submitted. */
@@ -194,7 +264,10 @@ export class ResourceManager {
    * does not contain the queue.
    */
   async queueRoom(name: string): Promise<QueueRoom | null> {
-    return queueRoomOf(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name, this.#user ?? '');
+    const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' });
+    const room = queueRoomOf(answer, name, this.#user ?? '');
+    const nodes = room === null || !lacksLimits(room) ? [] : await this.nodes().catch(() => []);
+    return queueRoomOf(answer, name, this.#user ?? '', totalsOf(nodes));
   }
 
   /** Returns the names of all queues if none of them has this name and YARN cannot create the queue. Otherwise, returns null. */
@@ -202,26 +275,14 @@ export class ResourceManager {
     return queuesWithout(await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }), name);
   }
 
-  /** Returns the Capacity Scheduler's root queue with all descendants, or null if the cluster uses another scheduler. */
-  async capacityQueues(): Promise<CapacityQueue | null> {
-    return checked(capacitySchedulerSchema, await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler' }));
-  }
-
-  /**
-   * Returns the scheduler's complete configuration. Returns null if the configuration comes from a file, or if the caller is not an
-   * administrator.
-   */
-  async schedulerConfiguration(): Promise<ReadonlyMap<string, string> | null> {
-    try {
-      const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/scheduler-conf' });
-      const property = z.object({ name: z.string(), value: z.string() });
-      return new Map(checked(listOf('property', property), answer).map(({ name, value }) => [name, value]));
-    } catch (error) {
-      if (error instanceof TonyError && error.code === 'RM_REFUSED') {
-        return null;
-      }
-      throw error;
-    }
+  /** Returns the names of all node labels. */
+  async nodeLabels(): Promise<string[]> {
+    const answer = await this.#json({ method: 'GET', path: '/ws/v1/cluster/get-node-labels' });
+    // Hadoop 2 and 3 name the list differently, and omit it if the cluster has no labels.
+    const { nodeLabelInfo, nodeLabelsInfo } = record(answer);
+    return asList(nodeLabelInfo ?? record(nodeLabelsInfo).nodeLabelInfo ?? nodeLabelsInfo)
+      .map((label) => text(record(label).name))
+      .filter((name) => name !== '');
   }
 
   /** Returns the active ResourceManager's version and state. */
@@ -229,11 +290,11 @@ export class ResourceManager {
     const schema = z.object({ clusterInfo: clusterInfoSchema });
     // This is the only endpoint to which a ResourceManager responds while it is a standby or starting.
     const request: Request = { method: 'GET', path: '/ws/v1/cluster/info' };
-    return this.#ask<ClusterInfo>(request, (response) => {
+    return this.#ask<ClusterInfo>(request, (response, address) => {
       if (response.status !== 200) {
-        throw refusal(response.status, response.data, request.path);
+        throw refusal(response.status, response.data, request.path, address);
       }
-      const { clusterInfo } = checked(schema, parsedJson(response.data));
+      const { clusterInfo } = this.#checked(schema, parsedJson(response.data, address));
       return clusterInfo.haState === 'ACTIVE'
         ? { result: clusterInfo }
         : { again: `this ResourceManager is in state ${clusterInfo.haState}` };
@@ -273,7 +334,7 @@ export class ResourceManager {
       }
       // The body is empty after a successful submission.
       if (status >= 200 && status < 300) {
-        return { result: data.trim() === '' ? {} : parsedJson(data) };
+        return { result: data.trim() === '' ? {} : parsedJson(data, address) };
       }
       // While a ResourceManager is starting, it responds even though it has not loaded its applications yet.
       const state = await this.#haState(address);
@@ -287,11 +348,16 @@ export class ResourceManager {
           return second;
         }
         if (second.response.status === 200) {
-          return { result: parsedJson(second.response.data) };
+          return { result: parsedJson(second.response.data, address) };
         }
       }
-      throw refusal(status, data, request.path);
+      throw refusal(status, data, request.path, address);
     });
+  }
+
+  #checked<T>(schema: z.ZodType<T>, answer: unknown): T {
+    const parsed = schema.safeParse(answer);
+    return parsed.success ? parsed.data : failUnexpected(parsed.error.issues[0]?.path.join('.') ?? '', this.#addresses);
   }
 
   /** Returns a ResourceManager's HA state, or null if the ResourceManager does not report it. */
@@ -376,21 +442,12 @@ function contentTypeOf(response: AxiosResponse<string>): string {
   return typeof type === 'string' ? type : '';
 }
 
-function parsedJson(text: string): unknown {
+function parsedJson(text: string, address: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw notResourceManager('its response is not JSON');
+    throw notResourceManager('its response is not JSON', address);
   }
-}
-
-function checked<T>(schema: z.ZodType<T>, answer: unknown): T {
-  const parsed = schema.safeParse(answer);
-  if (parsed.success) {
-    return parsed.data;
-  }
-  const [issue] = parsed.error.issues;
-  throw notResourceManager(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`);
 }
 
 function pathOf(id: string): string {

@@ -2,6 +2,7 @@ import { Buffer } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
+import type { HadoopMessages } from '../../protos/hadoop-messages.ts';
 import { AddressRound, type Outcome } from '../rpc/address-round.ts';
 import { MASTER_TOKEN_KIND, type Token } from '../rpc/credentials.ts';
 import type { Qop } from '../rpc/digest-md5.ts';
@@ -57,11 +58,16 @@ export class SchedulerConnection {
    * Sends a call and returns the response message. Throws a RemoteError if the ResourceManager rejects the call, and ATTEMPT_FENCED if the
    * ResourceManager has removed this attempt.
    */
-  async call<T>(method: string, requestName: string, request: object, responseName: string): Promise<T> {
+  async call<Request extends keyof HadoopMessages, Response extends keyof HadoopMessages>(
+    method: string,
+    requestName: Request,
+    request: HadoopMessages[Request],
+    responseName: Response,
+  ): Promise<HadoopMessages[Response]> {
     const started = performance.now();
     let refusals = 0;
-    const outcome = await this.#round.run<T>(async (address) => {
-      const tried = await this.#try<T>(address, method, requestName, request, responseName);
+    const outcome = await this.#round.run<HadoopMessages[Response]>(async (address) => {
+      const tried = await this.#try(address, method, requestName, request, responseName);
       if (!('failure' in tried)) {
         return tried;
       }
@@ -101,13 +107,13 @@ export class SchedulerConnection {
     this.#drop();
   }
 
-  async #try<T>(
+  async #try<Request extends keyof HadoopMessages, Response extends keyof HadoopMessages>(
     address: string,
     method: string,
-    requestName: string,
-    request: object,
-    responseName: string,
-  ): Promise<{ result: T } | { failure: TonyError }> {
+    requestName: Request,
+    request: HadoopMessages[Request],
+    responseName: Response,
+  ): Promise<{ result: HadoopMessages[Response] } | { failure: TonyError }> {
     for (;;) {
       if (this.#closed) {
         throw this.#closedError();
@@ -115,7 +121,7 @@ export class SchedulerConnection {
       const connection = this.#connect(address);
       try {
         const response = await connection.ipc.call(method, requestName, request, this.#options.callTimeoutMs);
-        const result = decodeResponse<T>(responseName, response, method, address);
+        const result = decodeResponse(responseName, response, method, address);
         this.#here(address);
         return { result };
       } catch (error) {
@@ -189,9 +195,14 @@ export class SchedulerConnection {
   }
 }
 
-function decodeResponse<T>(name: string, bytes: Uint8Array, method: string, address: string): T {
+function decodeResponse<Response extends keyof HadoopMessages>(
+  name: Response,
+  bytes: Uint8Array,
+  method: string,
+  address: string,
+): HadoopMessages[Response] {
   try {
-    return decodeMessage<T>(name, bytes);
+    return decodeMessage(name, bytes);
   } catch (error) {
     throw new TonyError('RPC_PROTOCOL', `${address} answered ${method} with an invalid ${name}: ${messageOf(error)}.`, {
       cause: error,

@@ -1,6 +1,7 @@
 import { access, constants } from 'node:fs/promises';
 import path from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
+import { HANGS_MS } from '../until.ts';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
@@ -29,7 +30,7 @@ export async function launchBrowser(): Promise<Browser> {
   }
   // Chromium's sandbox does not support the root user.
   const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  return chromium.launch({ executablePath, headless: true, args: [...QUIET, ...sandbox], timeout: 120_000 });
+  return chromium.launch({ executablePath, headless: true, args: [...QUIET, ...sandbox], timeout: HANGS_MS });
 }
 
 export async function findBrowser(): Promise<string | null> {

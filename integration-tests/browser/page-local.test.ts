@@ -3,12 +3,13 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ROOT, startCommand } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
+import { HANGS_MS } from '../until.ts';
 import { useBrowser } from './chromium.ts';
 
 const openBrowser = useBrowser();
 const PICTURES = path.join(ROOT, '.cache', 'screenshots');
 /** Time limit in ms. On a busy machine, a program start, a restart and a flush of the summaries take this long. */
-const PATIENT = { timeout: 90_000 };
+const PATIENT = { timeout: HANGS_MS };
 
 test('the page of a local job shows the ApplicationMaster’s data, from the first failure to the end of the job', async (context) => {
   const folder = await temporaryFolder();
@@ -28,7 +29,6 @@ roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-fai
   );
   const command = startCommand(['submit', '--local', '--conf', file], {
     env: { TONY_LOCAL_DIR: path.join(folder, 'root') },
-    timeoutMs: 390_000,
   });
   onTestFinished(() => writeFile(path.join(folder, 'go'), ''));
   const [url] = await command.output(/http:\S+token=\S+/);
@@ -78,4 +78,4 @@ roles: {worker: {instances: 1, resources: {memory: 2g}, restart: {policy: on-fai
   const shown = async () => `${await page.locator('header .badge').innerText()} ${await page.locator('.banner').innerText()}`;
   await expect.poll(shown, PATIENT).toMatch(/succeeded|If the job has ended, tony-ts history show local_\d+_0001/);
   expect(complaints.filter((complaint) => !complaint.includes('net::ERR_'))).toEqual([]);
-}, 400_000);
+});

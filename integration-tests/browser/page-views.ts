@@ -47,7 +47,7 @@ export function runningScene(now = Date.now()): Scene {
   const startedAt = now - 12 * MINUTE;
   const tasks = [
     task('worker', 0, { step: 8412, usage: usage(685_666_304, 0.93, [0.91]), metrics: { 'train/loss': 0.0213 } }),
-    task('worker', 1, { step: 8412, usage: usage(673_337_344, 0.9, [0.88]), attempts: 2, failures: 1, generation: 2 }),
+    task('worker', 1, { step: 8412, usage: usage(673_337_344, 0.9, [0.88]), attempts: 2, programStarts: 2, failures: 1, generation: 2 }),
     task('evaluator', 0, { step: 8400, usage: usage(404_983_808, 0.41, []) }),
     task('tensorboard', 0, { usage: usage(221_000_000, 0.02, []) }),
   ];
@@ -147,6 +147,7 @@ const NO_CONTAINER: Partial<TaskStatus> = {
   nodeHttp: null,
   silentMs: null,
   attempts: 0,
+  programStarts: 0,
   generation: 0,
 };
 
@@ -209,6 +210,7 @@ export function failedScene(now = Date.now()): Scene {
       state: 'failed',
       exit,
       attempts: 4,
+      programStarts: 4,
       failures: 4,
       silentMs: null,
       failure,
@@ -298,6 +300,7 @@ function largeTasks(): TaskStatus[] {
         usage: state === 'running' ? usage(9.2e9 + (index % 13) * 1.1e8, 3.1 + (index % 5) / 4, [0.86 + (index % 9) / 80]) : null,
         silentMs: state === 'running' ? (index * 137) % 3_000 : null,
         attempts: index % 31 === 5 ? 3 : 1,
+        programStarts: index % 31 === 5 ? 3 : 1,
       });
     }),
     ...Array.from({ length: 6 }, (_, index) => task('ps', index, { step: 0, usage: usage(21e9, 6.4, []), generation: 4 })),

@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core';
 import { describe, expect, onTestFinished, type TestContext, test } from 'vitest';
 import { ASSETS } from '../../web/page/assets.ts';
 import { SECTIONS } from '../../web/page/browser/parts/route.ts';
+import { HANGS_MS } from '../until.ts';
 import { useBrowser } from './chromium.ts';
 import { servePage } from './page-server.ts';
 import {
@@ -26,7 +27,7 @@ const openBrowser = useBrowser();
  */
 const SCREENSHOTS = process.env.SCREENSHOTS;
 const COLOR_SCHEMES = SCREENSHOTS === undefined ? (['light'] as const) : (['light', 'dark'] as const);
-const PATIENT = { timeout: 40_000 };
+const PATIENT = { timeout: HANGS_MS };
 const WIDE = { width: 1280, height: 860 };
 const NARROW = { width: 390, height: 844 };
 
@@ -320,7 +321,7 @@ describe('the job’s page, without a mouse,', () => {
   });
 });
 
-test.for(COLOR_SCHEMES)('the page fits narrow and wide screens, %s', { timeout: 500_000 }, async (colorScheme, context) => {
+test.for(COLOR_SCHEMES)('the page fits narrow and wide screens, %s', async (colorScheme, context) => {
   const page = await (await (await openBrowser(context)).newContext({ colorScheme })).newPage();
   const scenes: Readonly<Record<string, [Scene, readonly string[]]>> = {
     running: [runningScene(), SECTIONS],

@@ -1,6 +1,6 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { until } from '../until.ts';
+import { HANGS_MS, until } from '../until.ts';
 
 /** Inspects the rendered page of TensorBoard 2.21. */
 
@@ -10,8 +10,8 @@ export async function scalarCard(page: Page, tag: string): Promise<Locator> {
     .filter({ has: page.locator(`[title="${tag}"]`) })
     .first();
   // TensorBoard renders only the cards in the viewport. The filter moves the card into the viewport.
-  await page.locator('input[placeholder="Filter tags (regex)"]').fill(`^${tag}$`, { timeout: 60_000 });
-  await card.locator('line-chart').waitFor({ timeout: 30_000 });
+  await page.locator('input[placeholder="Filter tags (regex)"]').fill(`^${tag}$`, { timeout: HANGS_MS });
+  await card.locator('line-chart').waitFor({ timeout: HANGS_MS });
   await card.scrollIntoViewIfNeeded();
   return card;
 }
@@ -75,7 +75,7 @@ export async function tooltip(page: Page, card: Locator, at: number): Promise<To
 /** Checks that the curve spans the whole chart and shows the logged values at several positions. */
 export async function expectCurve(page: Page, tag: string, logged: (step: number) => number): Promise<void> {
   const card = await scalarCard(page, tag);
-  await expect.poll(() => drawnColumns(page, card), { timeout: 30_000 }).toBeGreaterThan(0.7);
+  await expect.poll(() => drawnColumns(page, card), { timeout: HANGS_MS }).toBeGreaterThan(0.7);
   for (const at of [0.2, 0.5, 0.8]) {
     const { value, step } = await tooltip(page, card, at);
     // TensorBoard shows four significant digits.

@@ -6,6 +6,7 @@ import { expect, onTestFinished, type TestContext, test } from 'vitest';
 import { jobView, SILENT } from '../../web/job-site.fixture.ts';
 import { JobSite } from '../../web/job-site.ts';
 import { WebServer } from '../../web/server/server.ts';
+import { HANGS_MS } from '../until.ts';
 import { useBrowser } from './chromium.ts';
 import { startGateway } from './tensorboard-proxy-gateway.ts';
 
@@ -54,7 +55,7 @@ async function openPage(context: TestContext, passes: readonly string[]): Promis
     echo.closeAllConnections();
   });
   const page = await browser.newPage();
-  page.setDefaultTimeout(90_000);
+  page.setDefaultTimeout(HANGS_MS);
   await page.goto(gateway.url);
   return page;
 }

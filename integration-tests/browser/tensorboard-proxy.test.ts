@@ -6,15 +6,16 @@ import { pino } from 'pino';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, type TestContext, test } from 'vitest';
 import { jobStatus } from '../../conf/status/job-status.fixture.ts';
+import { SummaryWriter } from '../../contract/summary/summary.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { SummaryWriter } from '../../training/summary/summary.ts';
 import { JobSite } from '../../web/job-site.ts';
 import type { JobView } from '../../web/job-view.ts';
 import type { Access } from '../../web/server/access.ts';
 import { WebServer } from '../../web/server/server.ts';
 import { until } from '../harness.ts';
 import { TensorBoardServer } from '../tensorboard-server.ts';
+import { HANGS_MS } from '../until.ts';
 import { useBrowser } from './chromium.ts';
 import { expectCurve } from './tensorboard-page.ts';
 import { type Gateway, startGateway } from './tensorboard-proxy-gateway.ts';
@@ -86,9 +87,8 @@ beforeAll(async () => {
     (await tensorboard.data<unknown[]>('text/text', { run, tag: 'note' })).length === 3;
   await until(async () => (await isRead('train')) && (await isRead(ODD_RUN)), {
     describe: () => tensorboard.tags('scalars'),
-    timeoutMs: 60_000,
   });
-}, 600_000);
+});
 afterAll(async () => {
   await tensorboard.close();
   await rm(folder, { recursive: true, force: true });
@@ -115,7 +115,7 @@ async function gateway(web: WebServer, options: { passes: readonly string[]; lon
 async function openPage(browser: Browser): Promise<{ readonly page: Page; readonly troubles: string[] }> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   // The machine may run many tests at the same time.
-  page.setDefaultTimeout(90_000);
+  page.setDefaultTimeout(HANGS_MS);
   const troubles: string[] = [];
   page.on('response', (response) => response.status() >= 400 && troubles.push(`${response.status()} ${response.url().slice(0, 300)}`));
   page.on('requestfailed', (request) => troubles.push(`${request.failure()?.errorText} ${request.url().slice(0, 300)}`));
@@ -127,7 +127,7 @@ async function openPage(browser: Browser): Promise<{ readonly page: Page; readon
 async function visitTabs(page: Page, tabs: readonly (keyof typeof TABS)[]): Promise<void> {
   for (const tab of tabs) {
     await page.evaluate(`location.hash = '${tab}'`);
-    await page.locator(TABS[tab]).first().waitFor({ state: 'attached', timeout: 60_000 });
+    await page.locator(TABS[tab]).first().waitFor({ state: 'attached', timeout: HANGS_MS });
   }
 }
 

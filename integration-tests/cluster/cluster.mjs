@@ -24,7 +24,8 @@ import { existingProfile, profileFile, profileNamed } from './profiles.mjs';
 /** @type {readonly DaemonName[]} */
 const START_ORDER = ['resourcemanager', 'nodemanager1', 'nodemanager2', 'namenode', 'datanode'];
 
-const READY_LIMIT_MS = 120_000;
+/** Ends a start that hangs. The daemons need 15 s of processor time, which takes minutes on a busy machine. A daemon that ends is reported at once. */
+const READY_LIMIT_MS = 480_000;
 const STOP_LIMIT_MS = 5_000;
 const POLL_MS = 200;
 

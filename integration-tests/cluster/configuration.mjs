@@ -91,7 +91,7 @@ function yarnSite({ resourcemanager }, state) {
     'yarn.resourcemanager.am.max-attempts': 2,
 
     // Tests wait for these timeouts, so they are short. A healthy process on a loaded machine still meets them.
-    'yarn.nm.liveness-monitor.expiry-interval-ms': 10_000,
+    'yarn.nm.liveness-monitor.expiry-interval-ms': 30_000,
     // YARN's timeout starts at the launch of the container. Before the ApplicationMaster's first heartbeat, the node may unpack 300 MB.
     'yarn.am.liveness-monitor.expiry-interval-ms': 60_000,
     'yarn.resourcemanager.nodemanagers.heartbeat-interval-ms': 500,

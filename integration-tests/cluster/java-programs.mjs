@@ -102,7 +102,7 @@ export async function daemonCommand(cluster, name, installation) {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
       USER: ADMINISTRATOR,
-      LANG: 'C.UTF-8',
+      LANG: process.env.TONY_CLUSTER_LANG ?? 'C.UTF-8',
     },
   };
 }

@@ -1,18 +1,20 @@
 import { connect } from 'node:tls';
-import { type ClientDuplexStream, credentials, makeClientConstructor, type ServiceError, status } from '@grpc/grpc-js';
+import { credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { pino } from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { asGeneration } from '../../application-master/job/state/counters.ts';
 import type { UntimedEvent } from '../../application-master/job/state/events.ts';
 import { containerProof, ExecutorService } from '../../application-master/rpc/executor-service.ts';
 import type { Secret } from '../../platform/secret.ts';
-import { CERTIFICATE_NAME, type ExecutorMessage, executorService, type Hello, type MasterMessage } from '../../protos/executor-protocol.ts';
+import { CERTIFICATE_NAME } from '../../protos/pinned-identity.ts';
+import { clientConstructor, onMessage } from '../../protos/services.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import { until } from '../until.ts';
 import { type JobSecrets, newSecrets } from './test-master.ts';
 
 const secrets = newSecrets();
 const CONTAINER = 'container_1795225023264_0007_01_000002';
-const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');
+const MasterClient = clientConstructor('ApplicationMaster');
 
 interface Service {
   readonly service: ExecutorService;
@@ -40,22 +42,22 @@ async function serve(): Promise<Service> {
 }
 
 interface Stream {
-  readonly received: MasterMessage[];
+  readonly received: TonyMessages['MasterMessage'][];
   readonly ended: Promise<ServiceError>;
-  send(message: ExecutorMessage): void;
+  send(message: TonyMessages['ExecutorMessage']): void;
 }
 
-function attach(port: number, hello: Partial<Hello> = {}, pair: JobSecrets | null = secrets): Stream {
+function attach(port: number, hello: Partial<TonyMessages['Hello']> = {}, pair: JobSecrets | null = secrets): Stream {
   const pem = (secret: Secret): Buffer => Buffer.from(secret.reveal());
   const security = credentials.createSsl(pem(secrets.certificate), pair && pem(pair.privateKey), pair && pem(pair.certificate));
-  const client = new AttachClient(`127.0.0.1:${port}`, security, { 'grpc.ssl_target_name_override': CERTIFICATE_NAME });
-  const stream = (client as unknown as { Attach(): ClientDuplexStream<ExecutorMessage, MasterMessage> }).Attach();
+  const client = new MasterClient(`127.0.0.1:${port}`, security, { 'grpc.ssl_target_name_override': CERTIFICATE_NAME });
+  const stream = client.Attach();
   onTestFinished(() => {
     stream.cancel();
     client.close();
   });
-  const received: MasterMessage[] = [];
-  stream.on('data', (message: MasterMessage) => received.push(message));
+  const received: TonyMessages['MasterMessage'][] = [];
+  onMessage(stream, (message) => received.push(message));
   const ended = new Promise<ServiceError>((resolve) => {
     stream.on('error', resolve);
     stream.on('end', () => resolve({ code: status.OK } as ServiceError));
@@ -71,6 +73,9 @@ function attach(port: number, hello: Partial<Hello> = {}, pair: JobSecrets | nul
       host: '127.0.0.1',
       port: 4711,
       masterAttempt: 1,
+      exited: null,
+      progress: null,
+      clock: 10.5,
       ...hello,
     },
   });
@@ -90,10 +95,11 @@ describe("the ApplicationMaster's side of executor streams", () => {
       heartbeat: {
         generation: 1,
         usage: { rssBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
-        progress: { step: 3, checkpointStep: 2, metrics: { a: 1 } },
+        progress: { step: 3, checkpointStep: 2, metrics: { a: 1 }, notices: [], earlyEnd: null },
+        clock: 20.5,
       },
     });
-    stream.send({ exited: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x', permanent: true } });
+    stream.send({ exited: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x', permanent: true, clock: 30.5 } });
     await until(() => events.length === 3, { describe: () => events, everyMs: 5 });
     expect(events).toEqual([
       {
@@ -106,6 +112,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
         host: '127.0.0.1',
         port: 4711,
         exit: null,
+        clock: 10.5,
       },
       {
         type: 'heartbeat',
@@ -113,8 +120,13 @@ describe("the ApplicationMaster's side of executor streams", () => {
         generation: 1,
         usage: { rssBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
         progress: { step: 3, total: 0, metrics: { a: 1 }, checkpointStep: 2, lostRank: null, notices: [], earlyEnd: null, ending: false },
+        clock: 20.5,
       },
-      { type: 'exited', containerId: CONTAINER, exit: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x', permanent: true } },
+      {
+        type: 'exited',
+        containerId: CONTAINER,
+        exit: { generation: 1, code: -1, signal: 'SIGKILL', stderrTail: 'x', permanent: true, clock: 30.5 },
+      },
     ]);
     service.start(CONTAINER, asGeneration(4), [
       { role: 'worker', index: 0, host: 'a', port: 1, rank: 0 },
@@ -124,7 +136,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
     expect(start.members?.map((member) => member.rank ?? null)).toEqual([0, null]);
   });
 
-  test.each<[string, Partial<Hello>, status]>([
+  test.each<[string, Partial<TonyMessages['Hello']>, status]>([
     ['has no proof', { proof: new Uint8Array(0) }, status.PERMISSION_DENIED],
     [
       "shows another container's proof",
@@ -178,8 +190,9 @@ describe("the ApplicationMaster's side of executor streams", () => {
 
   test("when a hello contains progress and the program's end, reports the progress first", async () => {
     const { port, events } = await serve();
-    const exited = { generation: 1, code: 1, signal: '', stderrTail: '' };
-    await welcomed(attach(port, { phase: 'ENDED', generation: 1, exited, progress: { step: 1, checkpointStep: 0, lostRank: 0 } }));
+    const exited = { generation: 1, code: 1, signal: '', stderrTail: '', clock: 1 };
+    const progress = { step: 1, checkpointStep: 0, metrics: {}, lostRank: 0, notices: [], earlyEnd: null };
+    await welcomed(attach(port, { phase: 'ENDED', generation: 1, exited, progress }));
     await until(() => events.length === 3, { describe: () => events, everyMs: 5 });
     expect(events).toMatchObject([
       { type: 'hello', phase: 'running', exit: null },

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import path from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import type { TaskContext } from '../../contract/process/task-context.ts';
 import { TASK_FILE, TONY_VARIABLES } from '../../tools/program-contract.ts';
-import type { TaskContext } from '../../training/process/task-context.ts';
 import { until } from '../until.ts';
 import { type ContainerOptions, isAlive, newSecrets, startExecutor, type TestExecutor, TestMaster } from './test-master.ts';
 
@@ -122,7 +122,7 @@ describe('a task executor', () => {
     const own = Object.fromEntries(Object.entries(output.env).filter(([name]) => name.startsWith('TONY_')));
     expect(TONY_VARIABLES.strict().parse(own)).toEqual(own);
     expect(TASK_FILE.parse(output.task)).toEqual(output.task);
-    master.send({ stop: { reason: 'the job is done' } });
+    master.send({ stop: { reason: 'the job is done', atOnce: false } });
     expect(await executor.exit).toEqual([0, null]);
   });
 
@@ -159,7 +159,7 @@ describe('a task executor', () => {
     expect(readFileSync(path.join(executor.logs, 'stderr'), 'utf8')).toBe('--- generation 2 ---\n');
     expect(master.received.some(({ exited }) => exited != null)).toBe(false);
     expect(readdirSync(executor.folder).filter((name) => /^(task|report)-/.test(name))).toEqual(['report-2.jsonl', 'task-2.json']);
-    master.send({ stop: { reason: 'enough' } });
+    master.send({ stop: { reason: 'enough', atOnce: false } });
     expect(await executor.exit).toEqual([0, null]);
   });
 
@@ -199,7 +199,7 @@ describe('a task executor', () => {
     master.start(1);
     const stdout = path.join(executor.logs, 'stdout');
     await until(() => readFileSync(stdout, 'utf8').includes('up'), { describe: 'the program is up', everyMs: 20 });
-    master.send({ stop: { reason: 'the job is done' } });
+    master.send({ stop: { reason: 'the job is done', atOnce: false } });
     expect(await executor.exit).toEqual([0, null]);
     expect(readFileSync(stdout, 'utf8')).toBe('up\nsaved\n');
   });

@@ -1,30 +1,32 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { Client, type ClientDuplexStream, Metadata, Server, type ServerDuplexStream } from '@grpc/grpc-js';
+import { Metadata, Server } from '@grpc/grpc-js';
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { FeedServer } from '../../application-master/rpc/feed-server.ts';
-import { listenPinned, type PinnedListener } from '../../application-master/rpc/pinned-server.ts';
-import type { PinnedTlsOptions } from '../../application-master/rpc/pinned-tls.ts';
+import { listenPinned, type PinnedListener, type PinnedTlsOptions } from '../../application-master/rpc/pinned-server.ts';
 import { createJobSecrets } from '../../client/job/job-secrets.ts';
 import { CREDENTIALS } from '../../conf/job.ts';
 import { formatAddress } from '../../platform/address.ts';
 import { Secret } from '../../platform/secret.ts';
-import { FEED_TOKEN_METADATA, type FeedMessage, feedService, type ProducerMessage } from '../../protos/feed-protocol.ts';
+import { FEED_TOKEN_METADATA } from '../../protos/feed-protocol.ts';
 import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
+import { addService, type ClientStream, clientConstructor, onMessage } from '../../protos/services.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 
 const secrets = createJobSecrets(Date.now(), '{}');
 const of = (name: string): Secret => secrets.get(name) ?? new Secret(Buffer.alloc(0));
 const [certificate, privateKey] = [of(CREDENTIALS.certificate), of(CREDENTIALS.privateKey)];
-const { Put } = feedService();
+const FeedClient = clientConstructor('Feed');
+type ProducerStream = ClientStream<'ProducerMessage', 'FeedMessage'>;
 
 async function listening(options: Partial<PinnedTlsOptions>): Promise<PinnedListener> {
   const server = new Server();
-  server.addService(feedService(), {
-    Put: (stream: ServerDuplexStream<ProducerMessage, FeedMessage>) => {
+  addService(server, 'Feed', {
+    Put: (stream) => {
       stream.on('error', () => {});
-      stream.on('data', ({ chunk }: ProducerMessage) => stream.write({ expected: chunk?.sequence ?? 0, taken: 0, windowBytes: 0 }));
+      onMessage(stream, ({ chunk }) => stream.write({ expected: chunk?.sequence, taken: 0, windowBytes: 0, over: false, readers: 0 }));
       stream.on('end', () => stream.end());
     },
   });
@@ -36,30 +38,23 @@ async function listening(options: Partial<PinnedTlsOptions>): Promise<PinnedList
   return listener;
 }
 
-function dial(port: number, { key = privateKey, metadata = new Metadata() } = {}): ClientDuplexStream<ProducerMessage, FeedMessage> {
+function dial(port: number, { key = privateKey, metadata = new Metadata() } = {}): ProducerStream {
   const pem = Buffer.from(certificate.reveal());
-  const client = new Client(
+  const client = new FeedClient(
     formatAddress({ host: '127.0.0.1', port }),
     pinnedCredentials(pem, Buffer.from(key.reveal())),
     PINNED_CHANNEL_OPTIONS,
   );
   onTestFinished(() => client.close());
-  if (Put === undefined) {
-    throw new Error('no such call');
-  }
-  const { path, requestSerialize, responseDeserialize } = Put;
-  const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata) as ClientDuplexStream<
-    ProducerMessage,
-    FeedMessage
-  >;
+  const stream = client.Put(metadata);
   stream.on('error', () => {});
   return stream;
 }
 
-async function echoed(stream: ClientDuplexStream<ProducerMessage, FeedMessage>, sequence: number): Promise<number | undefined> {
+async function echoed(stream: ProducerStream, sequence: number): Promise<number | undefined> {
+  const answer = new Promise<TonyMessages['FeedMessage']>((resolve) => onMessage(stream, resolve));
   stream.write({ chunk: { sequence, records: [] } });
-  const [message] = (await once(stream, 'data')) as [FeedMessage];
-  return message.expected;
+  return (await answer).expected;
 }
 
 async function strangers(port: number, count: number): Promise<Socket[]> {
@@ -111,7 +106,7 @@ test('the token authenticates a producer; the TLS handshake alone does not', asy
     token: 'the-token',
     opened: ({ producer, send }) => {
       opened.push(producer);
-      send({ expected: 1, taken: 0, windowBytes: 1 });
+      send({ expected: 1, taken: 0, windowBytes: 1, over: false, readers: 0 });
     },
     received: () => {},
     closed: () => {},
@@ -125,7 +120,7 @@ test('the token authenticates a producer; the TLS handshake alone does not', asy
   const metadata = new Metadata();
   metadata.set(FEED_TOKEN_METADATA, 'the-token');
   const producer = dial(port, { metadata });
-  producer.write({ opening: { feed: 'f', producer: 'p', first: 1 } });
+  producer.write({ opening: { feed: 'f', producer: 'p', first: 1, records: 0 } });
   expect(await once(producer, 'data')).toMatchObject([{ expected: 1 }]);
   // The unauthenticated connection has reached its time limit. The producer connected at the same time and stays connected.
   await once(silent, 'close');

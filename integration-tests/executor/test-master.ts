@@ -6,36 +6,21 @@ import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import {
-  Metadata,
-  Server,
-  ServerCredentials,
-  type ServerDuplexStream,
-  type ServerUnaryCall,
-  type sendUnaryData,
-  type status,
-} from '@grpc/grpc-js';
+import { Metadata, Server, ServerCredentials, status } from '@grpc/grpc-js';
 import { createJobSecrets } from '../../client/job/job-secrets.ts';
+import type { FrameworkName } from '../../conf/frameworks/names.ts';
 import { frozen, workers } from '../../conf/job.fixture.ts';
 import { CONTAINER_LAYOUT, CREDENTIALS, type FrozenJob } from '../../conf/job.ts';
-import type { Framework } from '../../conf/values/frameworks.ts';
 import { encodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { readStat } from '../../platform/process-stat.ts';
 import { Secret } from '../../platform/secret.ts';
-import {
-  type ExecutorMessage,
-  executorService,
-  type Hello,
-  type MasterMessage,
-  type ServiceAnswer,
-  type ServiceRequest,
-  type Welcome,
-} from '../../protos/executor-protocol.ts';
+import { addService, onMessage, type ServerStream } from '../../protos/services.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import { until } from '../until.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '../../dist/container');
 
-type Stream = ServerDuplexStream<ExecutorMessage, MasterMessage>;
+type Stream = ServerStream<'ExecutorMessage', 'MasterMessage'>;
 
 class PinnedCredentials extends ServerCredentials {
   constructor(certificate: Uint8Array, key: Uint8Array) {
@@ -62,24 +47,25 @@ export function newSecrets(): JobSecrets {
 
 export class TestMaster {
   readonly attempt: number;
-  readonly hellos: Hello[] = [];
-  readonly received: ExecutorMessage[] = [];
+  readonly hellos: TonyMessages['Hello'][] = [];
+  readonly received: TonyMessages['ExecutorMessage'][] = [];
   /** Requests of programs. All of them get the answer `stored`. */
-  readonly requests: ServiceRequest[] = [];
+  readonly requests: TonyMessages['ServiceRequest'][] = [];
   port = 0;
-  welcome: Omit<Welcome, 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
+  welcome: Omit<TonyMessages['Welcome'], 'masterAttempt'> = { intervalMs: 100, leaseMs: 60_000, command: 'true', env: {} };
   refuse: { code: status; details: string } | null = null;
   readonly #server = new Server();
   #stream: Stream | null = null;
 
   constructor(attempt = 1) {
     this.attempt = attempt;
-    this.#server.addService(executorService(), {
-      Attach: (stream: Stream) => this.#attach(stream),
-      Serve: ({ request }: ServerUnaryCall<ServiceRequest, ServiceAnswer>, answer: sendUnaryData<ServiceAnswer>) => {
+    addService(this.#server, 'ApplicationMaster', {
+      Attach: (stream) => this.#attach(stream),
+      Serve: ({ request }, answer) => {
         this.requests.push(request);
         answer(null, { head: Buffer.from('{"answer":"stored"}'), body: Buffer.alloc(0) });
       },
+      Join: (stream) => void stream.emit('error', { code: status.UNIMPLEMENTED, details: 'no sessions' }),
     });
   }
 
@@ -93,7 +79,7 @@ export class TestMaster {
 
   #attach(stream: Stream): void {
     stream.on('error', () => {});
-    stream.on('data', (message: ExecutorMessage) => {
+    onMessage(stream, (message) => {
       if (!message.hello) {
         this.received.push(message);
         return;
@@ -110,22 +96,22 @@ export class TestMaster {
     });
   }
 
-  send(message: MasterMessage): void {
+  send(message: TonyMessages['MasterMessage']): void {
     this.#stream?.write(message);
   }
 
-  start(generation: number, members: NonNullable<MasterMessage['start']>['members'] = []): void {
+  start(generation: number, members: TonyMessages['Start']['members'] = []): void {
     this.send({ start: { generation, members } });
   }
 
-  hello(count = 1): Promise<Hello> {
+  hello(count = 1): Promise<TonyMessages['Hello']> {
     return until(() => this.hellos.length >= count && this.hellos[count - 1], { describe: `hello ${count}`, everyMs: 10 });
   }
 
-  message<Key extends keyof ExecutorMessage>(
+  message<Key extends keyof TonyMessages['ExecutorMessage']>(
     key: Key,
-    fits: (value: NonNullable<ExecutorMessage[Key]>) => boolean = () => true,
-  ): Promise<NonNullable<ExecutorMessage[Key]>> {
+    fits: (value: NonNullable<TonyMessages['ExecutorMessage'][Key]>) => boolean = () => true,
+  ): Promise<NonNullable<TonyMessages['ExecutorMessage'][Key]>> {
     return until(
       () => this.received.map((message) => message[key]).find((value): value is NonNullable<typeof value> => value != null && fits(value)),
       { describe: () => ({ awaited: key, received: this.received.slice(-10) }), everyMs: 10 },
@@ -153,7 +139,7 @@ export interface ContainerOptions {
   /** Contents of the files in the user's source folder, by file name. */
   readonly source?: Readonly<Record<string, string>>;
   readonly environment?: Readonly<Record<string, string>>;
-  readonly framework?: Framework;
+  readonly framework?: FrameworkName;
 }
 
 /** Starts an executor as a NodeManager does. */
@@ -200,7 +186,7 @@ export function startExecutor({ master, secrets, source, environment = {}, frame
   return { process: child, folder, logs, staging, exit: once(child, 'exit') as TestExecutor['exit'] };
 }
 
-function frozenJob(root: string, staging: string, framework: Framework): FrozenJob {
+function frozenJob(root: string, staging: string, framework: FrameworkName): FrozenJob {
   const uri = (name: string): string => pathToFileURL(path.join(root, name)).href;
   return {
     ...frozen({ roles: [workers({ command: 'true' })], framework, heartbeat: { intervalMs: 100, missed: 10 } }),

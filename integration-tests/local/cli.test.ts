@@ -1,7 +1,8 @@
+import { spawnSync } from 'node:child_process';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { runCommand } from '../command.ts';
+import { COMMAND, runCommand } from '../command.ts';
 import { jsonLines, temporaryFolder } from '../harness.ts';
 
 /** Usage errors and missing prerequisites, which the command reports without contacting a cluster. */
@@ -57,6 +58,30 @@ describe('the command line', () => {
     expect(stdout).toMatch(/^JOB_INVALID +2 {2}job\.yaml or a value passed with --set is /m);
   });
 
+  const LONG_OUTPUTS = [['explain'], ['config', 'explain'], ['explain', '--output', 'json'], ['submit', '--help']];
+  test.each([
+    [
+      'a full disk',
+      'exec "$0" "$@" > /dev/full',
+      'no space left on device',
+      [...LONG_OUTPUTS, ['submit', '--local', '--conf', 'job.yaml']],
+    ],
+    // The disk, here the limit of 1,024 bytes for a file, accepts only the first part of a write.
+    ['a disk that fills up', 'ulimit -f 2; exec "$0" "$@" > output', 'file too large', LONG_OUTPUTS],
+  ])('commands fail if %s does not accept their output', async (_, script, reason, commands) => {
+    const { folder } = await jobFile();
+    const env = { ...process.env, HOME: folder };
+    for (const words of commands) {
+      const { status, stderr } = spawnSync('sh', ['-c', script, process.execPath, COMMAND, ...words], {
+        cwd: folder,
+        env,
+        encoding: 'utf8',
+      });
+      const told = expect.stringContaining(`error: Cannot write the output: ${reason}.`);
+      expect({ words, status, stderr }).toEqual({ words, status: 2, stderr: told });
+    }
+  });
+
   test('import converts the configuration of a TonY job into a job that runs', async () => {
     const folder = await temporaryFolder();
     const [from, to] = [path.join(folder, 'tony.xml'), path.join(folder, 'job.yaml')];
@@ -87,12 +112,20 @@ describe('the command line', () => {
 });
 
 describe('submit explains the error', () => {
-  test.each(['--local', '--detach'])('when the source folder is missing (%s)', async (where) => {
+  test('when the source folder is missing', async () => {
     const { folder, file } = await jobFile(`${JOB}source: nowhere\n`);
-    const { exitCode, stderr } = await runCommand(['submit', '--conf', file, where], {
+    const { exitCode, stderr } = await runCommand(['submit', '--conf', file, '--local'], { env: { HOME: folder } });
+    expect(stderr).toContain(`error: The source folder ${path.join(folder, 'nowhere')} does not exist.`);
+    expect(exitCode).toBe(2);
+    expect((await readdir(folder)).filter((name) => name !== 'job.yaml')).toEqual([]);
+  });
+
+  test("when the configuration does not name the cluster's file system", async () => {
+    const { folder, file } = await jobFile();
+    const { exitCode, stderr } = await runCommand(['submit', '--conf', file, '--detach'], {
       env: { HOME: folder, HADOOP_CONF_DIR: await emptyConfiguration() },
     });
-    expect(stderr).toContain(`error: The source folder ${path.join(folder, 'nowhere')} does not exist.`);
+    expect(stderr).toMatch(/^error: The staging folder file:.* is on this machine's disk.*\nhint: Set fs\.defaultFS/);
     expect(exitCode).toBe(2);
     expect((await readdir(folder)).filter((name) => name !== 'job.yaml')).toEqual([]);
   });

@@ -6,6 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { COMMAND, type CommandOptions, environment, runCommand } from '../command.ts';
 import { temporaryFolder, until } from '../harness.ts';
 import { openTerminal } from '../pseudo-terminal.ts';
+import { PROGRAM_HANGS_MS } from '../until.ts';
 
 /** Completions in real shells through the shells' own completion functions: always in bash, and in zsh and fish if they are installed. */
 
@@ -43,7 +44,7 @@ function offered(shell: Shell, line: string, { env, folder }: Home, cwd = folder
     env: environment(env),
     cwd,
     encoding: 'utf8',
-    timeout: 90_000,
+    timeout: PROGRAM_HANGS_MS,
   });
   expect({ shell, stderr, status }).toEqual({ shell, stderr: '', status: 0 });
   // Completions are in display order, except in zsh, which groups entries with the same description.
@@ -97,7 +98,7 @@ function argumentsOf(shell: Shell, line: string, folder: string): string[] {
 }
 
 describe.each(SHELLS.map((shell) => [shell] as const))('%s', (shell) => {
-  test.skipIf(missing.has(shell))('completes commands, options, choices and files', { timeout: 120_000 }, async () => {
+  test.skipIf(missing.has(shell))('completes commands, options, choices and files', async () => {
     const at = await home();
     await writeFile(path.join(at.folder, 'job.yaml'), '');
     expect(offered(shell, 'tony-ts su', at)).toEqual(['submit']);
@@ -112,7 +113,7 @@ describe.each(SHELLS.map((shell) => [shell] as const))('%s', (shell) => {
 });
 
 describe('completion of jobs and tasks', () => {
-  test.each(installed)('%s', { timeout: 120_000 }, async (shell) => {
+  test.each(installed)('%s', async (shell) => {
     const local = await home();
     await writeFile(
       path.join(local.folder, 'job.yaml'),

@@ -10,13 +10,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { ensureRuntime, type Runtime } from '../../client/runtime/ensure-runtime.ts';
+import { programEnvironment } from '../../contract/process/program-environment.ts';
+import type { Report, TaskContext } from '../../contract/process/task-context.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { programEnvironment } from '../../training/process/program-environment.ts';
-import type { Report, TaskContext } from '../../training/process/task-context.ts';
 import { type BoundPort, bindPort } from '../../training/testing/bind-port.ts';
 import { runGang } from '../../training/testing/correctness-gang.ts';
 import type { CorrectnessCase } from '../../training/testing/correctness-program.ts';
 import type { Death } from '../programs/dying.ts';
+import { HANGS_MS } from '../until.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container');
 const DYING = path.resolve(import.meta.dirname, '..', 'programs', 'dying.ts');
@@ -27,7 +28,7 @@ let folder: string;
 beforeAll(async () => {
   runtime = await ensureRuntime((line) => console.log(line));
   folder = await mkdtemp(path.join(tmpdir(), 'correctness-'));
-}, 600_000);
+});
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 function environment(): NodeJS.ProcessEnv {
@@ -51,7 +52,7 @@ describe.each([
   [2, CASES.filter(({ optimizer }) => optimizer === 'adam')],
   [3, CASES],
 ] as const)('%i ranks', (ranks, cases) => {
-  test('train the same weights as one rank with the whole batch, even with uneven last batches', { timeout: 300_000 }, async () => {
+  test('train the same weights as one rank with the whole batch, even with uneven last batches', async () => {
     const results = await runGang(ranks, cases, { node: path.join(runtime.tree, 'bin', 'node'), env: environment() });
     for (const [index, [first, ...others]] of results.entries()) {
       const given = cases[index] as CorrectnessCase;
@@ -66,7 +67,7 @@ describe.each([
   });
 });
 
-test('50 steps leak no tensor, with one rank and with two', { timeout: 300_000 }, async () => {
+test('50 steps leak no tensor, with one rank and with two', async () => {
   const run = { net: 'dense', optimizer: 'adam', examples: 80, epochs: 10, alone: false } as const;
   for (const ranks of [1, 2]) {
     const node = path.join(runtime.tree, 'bin', 'node');
@@ -168,7 +169,7 @@ async function trainThrough(name: string, deaths: Readonly<Record<number, Death>
           expect(await survivor.reports()).toContainEqual({ type: 'peer-lost', rank: death.rank });
         }
       },
-      { timeout: 60_000 },
+      { timeout: HANGS_MS },
     );
     for (const survivor of survivors) {
       survivor.child.kill('SIGKILL');
@@ -178,7 +179,7 @@ async function trainThrough(name: string, deaths: Readonly<Record<number, Death>
 }
 
 describe('training in which ranks die', () => {
-  test('ends with exactly the weights of an undisturbed run', { timeout: 300_000 }, async () => {
+  test('ends with exactly the weights of an undisturbed run', async () => {
     // Ranks die within and between steps, at the first and the last step, and at a checkpoint. Checkpoints are four steps apart.
     const deaths: Readonly<Record<number, Death>> = {
       1: { rank: 1, step: 1, where: 'within' },

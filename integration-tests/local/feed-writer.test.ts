@@ -9,6 +9,7 @@ import { createJobSecrets } from '../../client/job/job-secrets.ts';
 import { CREDENTIALS } from '../../conf/job.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { type FeedAddress, MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
+import { HANGS_MS } from '../until.ts';
 
 const log = pino({ level: 'silent' });
 
@@ -71,7 +72,7 @@ it('splits records written before their sequence numbers are known into messages
         at++;
       }
     },
-    { timeout: 60_000, interval: 5 },
+    { timeout: HANGS_MS, interval: 5 },
   );
   await Promise.all([ending, ...writing]);
   expect(lengths).toEqual(sizes);
@@ -82,7 +83,7 @@ it('waits on one connection while the feed is full, and then sends everything', 
   const record = Buffer.alloc(MAXIMUM_RECORD_BYTES);
   for (let index = 0; index < 15; index++) {
     const dead: ProducerLink = { feed: 'numbers', producer: `dead${index}`, send: () => {}, refuse: () => {} };
-    feeds.opened(dead, 1);
+    feeds.opened(dead, 1, 0);
     feeds.received(dead, { chunk: { sequence: 1, records: [record] } });
     feeds.closed(dead);
   }
@@ -94,7 +95,7 @@ it('waits on one connection while the feed is full, and then sends everything', 
   };
   const writer = newWriter('p', read, ({ state }) => states.push(state));
   const writing = writer.write('late');
-  await vi.waitFor(() => expect(states).toContain('full'), { timeout: 60_000 });
+  await vi.waitFor(() => expect(states).toContain('full'), { timeout: HANGS_MS });
   const asker = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
   const taken: string[] = [];
   let at = 0;
@@ -110,7 +111,7 @@ it('waits on one connection while the feed is full, and then sends everything', 
       }
       expect(taken.at(-1)).toBe('late');
     },
-    { timeout: 60_000, interval: 5 },
+    { timeout: HANGS_MS, interval: 5 },
   );
   await writing;
   expect(taken).toHaveLength(16);
@@ -165,7 +166,7 @@ it('accepts strings, typed arrays and buffers, and rejects other values without 
         at++;
       }
     },
-    { timeout: 60_000, interval: 5 },
+    { timeout: HANGS_MS, interval: 5 },
   );
   await Promise.all([ending, ...writing]);
   expect(records.map((each) => each.toString('hex'))).toEqual([
@@ -178,4 +179,48 @@ it('accepts strings, typed arrays and buffers, and rejects other values without 
     '00',
     '',
   ]);
+});
+
+it('a process with the name of a crashed producer continues after the records that the job has received', async () => {
+  const { feeds, address } = await openFeeds();
+  const all = Array.from({ length: 1000 }, (_, index) => `${index}`);
+  const crashed = newWriter('p', async () => address);
+  expect(await crashed.received()).toBe(0);
+  for (const record of all.slice(0, 600)) {
+    await crashed.write(record);
+  }
+  const asker = { containerId: 'c', role: 'worker', ranked: true, generation: 1 };
+  const records: string[] = [];
+  let at = 0;
+  const takeAll = () => {
+    for (let answer = feeds.take(asker, { feed: 'numbers', reader: 'r', at, producers: 1 }); answer !== 'wait'; ) {
+      if (answer === 'over') {
+        return true;
+      }
+      records.push(...answer.records.map((each) => Buffer.from(each).toString()));
+      answer = feeds.take(asker, { feed: 'numbers', reader: 'r', at: ++at, producers: 1 });
+    }
+    return false;
+  };
+  await vi.waitFor(() => {
+    takeAll();
+    expect(records.length).toBeGreaterThan(100);
+  });
+  await crashed.close();
+  const reports: FeedProgress[] = [];
+  const next = newWriter(
+    'p',
+    async () => address,
+    (progress) => reports.push(progress),
+  );
+  const received = await next.received();
+  expect(received).toBeGreaterThanOrEqual(records.length);
+  for (const record of all.slice(received)) {
+    await next.write(record);
+  }
+  const ending = next.end();
+  await vi.waitFor(() => expect(takeAll()).toBe(true), { timeout: HANGS_MS });
+  await ending;
+  expect(records).toEqual(all);
+  expect(reports.at(-1)).toMatchObject({ state: 'over', receivedBefore: received, taken: 1000 - received });
 });

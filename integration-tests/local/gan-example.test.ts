@@ -37,7 +37,7 @@ async function run(killed: boolean): Promise<Outcome> {
     await holdAtStep175(path.join(example, 'train.ts'));
   }
   const env = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
-  const submitted = startCommand(['submit', '--local', '--conf', file], { env, timeoutMs: 390_000 });
+  const submitted = startCommand(['submit', '--local', '--conf', file], { env });
   const [id] = await submitted.output(/local_\d+_\d+/);
   if (killed) {
     await submitted.output(/checkpoint of step 150/);

@@ -17,7 +17,7 @@ roles:
     instances: 2
 `;
 
-test('processes meet as those of Horovod do, and after a failure again, with the same ranks', { timeout: 120_000 }, async () => {
+test('processes meet as those of Horovod do, and after a failure again, with the same ranks', async () => {
   const folder = await temporaryFolder();
   const program = 'horovod-rendezvous.py';
   await copyFile(path.join(ROOT, 'integration-tests', 'programs', program), path.join(folder, program));

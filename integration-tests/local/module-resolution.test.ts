@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { programEnvironment } from '../../training/process/program-environment.ts';
+import { programEnvironment } from '../../contract/process/program-environment.ts';
 import { NODE_MAJORS, nodeOfMajor } from '../node-versions.ts';
+import { PROGRAM_HANGS_MS } from '../until.ts';
 
 /*
  * Module resolution of `import` and `require` in user programs. Small stubs replace the large packages. The container's runtime is a
@@ -65,7 +66,7 @@ afterAll(() => rm(container, { recursive: true }));
 
 async function run(program: string, options: { cwd?: string } = {}): Promise<string> {
   const env = { ...process.env, ...programEnvironment(path.join(container, 'tony'), path.join(container, 'runtime'), process.env) };
-  const { stdout, stderr } = await promisify(execFile)(node, [program], { cwd: options.cwd ?? source, env, timeout: 15_000 });
+  const { stdout, stderr } = await promisify(execFile)(node, [program], { cwd: options.cwd ?? source, env, timeout: PROGRAM_HANGS_MS });
   expect(stderr).toBe('');
   return stdout.trim();
 }
@@ -113,6 +114,27 @@ describe.each(NODE_MAJORS)('Node %i', (major) => {
       await files(source, { [`deep/${name}`]: program });
       await files(container, tfjs('source/deep'));
       expect(await run(path.join('source', 'deep', name), { cwd: container })).toBe('source/deep true true cache/12');
+    });
+  });
+
+  describe('a program that ends', () => {
+    it.each([
+      ['a missing module', { 'main.mjs': "import './none.mjs';" }, true],
+      ['a syntax error in an ES module', { 'main.mjs': 'const a = ;' }, true],
+      ['a syntax error in an imported module', { 'main.mjs': "import './other.mjs';", 'other.mjs': 'const a = ;' }, true],
+      ['a syntax error in a CommonJS module', { 'main.mjs': "import './other.cjs';", 'other.cjs': 'const a = ;' }, true],
+      ['a missing export', { 'main.mjs': "import { none } from 'node:fs';" }, true],
+      ['text that is not JSON', { 'main.mjs': "JSON.parse('{');" }, false],
+      ['another error', { 'main.mjs': "throw new TypeError('a');" }, false],
+    ])('because of %s reports whether a restart would repeat the failure', async (_, modules, isPermanent) => {
+      const [taskFile, reportFile] = [path.join(source, 'task.json'), path.join(source, 'reports')];
+      await files(source, { ...modules, 'task.json': JSON.stringify({ reportFile }), reports: '' });
+      const env = {
+        ...programEnvironment(path.join(container, 'tony'), path.join(container, 'runtime'), process.env),
+        TONY_TASK_FILE: taskFile,
+      };
+      await expect(promisify(execFile)(node, ['main.mjs'], { cwd: source, env: { ...process.env, ...env } })).rejects.toThrow();
+      expect(await readFile(reportFile, 'utf8')).toBe(isPermanent ? '{"type":"permanent-failure"}\n' : '');
     });
   });
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cp, readFile, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
@@ -48,3 +48,37 @@ test.skipIf(python === null)(
     expect(resultIn(output)).toEqual({ ...(resultIn(alone.stdout) as object), processes: 4 });
   },
 );
+
+test.skipIf(python === null)('each MPI process starts in its own task, in the folder in which the shell runs mpirun', async () => {
+  const folder = await temporaryFolder();
+  await mkdir(path.join(folder, 'sub', 'deeper'), { recursive: true });
+  await writeFile(path.join(folder, 'sub', 'where'), '#!/bin/sh\necho "$1 $TONY_INDEX $(pwd -P)"\n', { mode: 0o755 });
+  await writeFile(
+    path.join(folder, 'job.yaml'),
+    `name: cd
+framework: mpi
+source: .
+command: |
+  mpirun sub/where start
+  cd sub && mpirun ./where sub
+  cd deeper && mpirun ../where deeper
+  mkdir new && cd new && mpirun ../../where new
+  cd ../../.. && mpirun sub/where back
+roles: { worker: { instances: 2, resources: { memory: 512m } } }
+`,
+  );
+  const environment = { TONY_LOCAL_DIR: path.join(folder, 'root'), HADOOP_CONF_DIR: undefined };
+  const { stdout, stderr, exitCode } = await runCommand(['submit', '--local', '--conf', path.join(folder, 'job.yaml'), '--logs', 'all'], {
+    env: environment,
+  });
+  expect(exitCode, stdout + stderr).toBe(0);
+  const places = [...stdout.matchAll(/(start|sub|deeper|new|back) ([01]) (\/\S+)/g)].map(([, step, index, at]) => ({ step, index, at }));
+  const homes = ['0', '1'].map((index) => places.find((each) => each.step === 'start' && each.index === index)?.at ?? '');
+  expect(new Set(homes).size).toBe(2);
+  for (const [index, home] of homes.entries()) {
+    const own = places.filter((each) => each.index === String(index));
+    expect(own.map(({ step, at }) => `${step} ${path.relative(home, at ?? '')}`).sort()).toEqual(
+      ['start ', 'sub sub', 'deeper sub/deeper', 'new sub/deeper/new', 'back '].sort(),
+    );
+  }
+});

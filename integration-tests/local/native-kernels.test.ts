@@ -4,7 +4,8 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, expect, it } from 'vitest';
 import { ensureRuntime, type Runtime } from '../../client/runtime/ensure-runtime.ts';
-import { programEnvironment } from '../../training/process/program-environment.ts';
+import { programEnvironment } from '../../contract/process/program-environment.ts';
+import { PROGRAM_HANGS_MS } from '../until.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container');
 const PROGRAMS = path.resolve(import.meta.dirname, '..', '..', 'training', 'backend', 'native', 'testing');
@@ -13,7 +14,7 @@ let runtime: Runtime;
 
 beforeAll(async () => {
   runtime = await ensureRuntime((line) => console.log(line));
-}, 600_000);
+});
 
 it.each(['optimizer', 'gradient', 'window', 'fit'])(
   'native kernels and TensorFlow.js compute the same results: %s',
@@ -21,7 +22,7 @@ it.each(['optimizer', 'gradient', 'window', 'fit'])(
     const { PATH, HOME } = process.env;
     const env = programEnvironment(BUNDLES, runtime.tree, { PATH, HOME });
     const node = path.join(runtime.tree, 'bin', 'node');
-    const { stdout } = await promisify(execFile)(node, [path.join(PROGRAMS, `${name}-properties.ts`)], { env, timeout: 580_000 });
+    const { stdout } = await promisify(execFile)(node, [path.join(PROGRAMS, `${name}-properties.ts`)], { env, timeout: PROGRAM_HANGS_MS });
     const lines = stdout.trim().split('\n');
     expect(lines.filter((line) => !line.endsWith(' ok'))).toEqual(['done']);
     expect(lines.length).toBeGreaterThan(2);

@@ -1,14 +1,14 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import { describeFencing, ORIGIN, saveSharded, snapshot } from '../../contract/testing/checkpoint-behaviour.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { S3Client } from '../../storage/s3/s3-client.ts';
 import { PART_BYTES } from '../../storage/s3/s3-upload.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { describeStorage } from '../../storage/testing/storage-behavior.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../../training/checkpoint/checkpoint-store.ts';
-import { describeFencing, ORIGIN, saveSharded, snapshot } from '../../training/testing/checkpoint-behaviour.ts';
 import { FaultyProxy } from '../faulty-proxy.ts';
 import { useObjectStore } from '../s3/object-store.ts';
 import { until } from '../until.ts';

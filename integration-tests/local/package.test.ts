@@ -20,7 +20,7 @@ async function pack(folder: string): Promise<string> {
   return path.join(folder, archive);
 }
 
-test('the packed package installs in an empty prefix and trains from there', { timeout: 600_000 }, async () => {
+test('the packed package installs in an empty prefix and trains from there', async () => {
   const folder = await temporaryFolder();
   const prefix = path.join(folder, 'prefix');
   await execute('npm', ['install', '--global', '--prefix', prefix, '--no-audit', '--no-fund', await pack(folder)], { cwd: folder });

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
+import { PROGRAM_HANGS_MS } from '../until.ts';
 
 test('the quickstart trains MNIST to at least 98 % with two local workers, and prints where the results are', async () => {
   const root = await temporaryFolder();
@@ -12,7 +13,7 @@ test('the quickstart trains MNIST to at least 98 % with two local workers, and p
     cwd: ROOT,
     env: { ...process.env, TONY_LOCAL_DIR: root, NO_COLOR: '1' },
     maxBuffer: 1 << 20,
-    timeout: 580_000,
+    timeout: PROGRAM_HANGS_MS,
   });
   expect(stdout).toMatch(/^step \d+ .*train\/loss \d/m);
   expect(stdout).toMatch(/^worker:1 succeeded/m);
@@ -21,4 +22,4 @@ test('the quickstart trains MNIST to at least 98 % with two local workers, and p
   expect(await readdir(checkpoints)).toContain('step-938');
   const summaries = /^summaries: file:\/\/(\S+)$/m.exec(stdout)?.[1] ?? '';
   expect((await readdir(summaries, { recursive: true })).some((name) => name.includes('events.out.tfevents'))).toBe(true);
-}, 600_000);
+});

@@ -6,8 +6,9 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { ensureRuntime, findRuntime, type Runtime } from '../../client/runtime/ensure-runtime.ts';
-import { programEnvironment } from '../../training/process/program-environment.ts';
+import { programEnvironment } from '../../contract/process/program-environment.ts';
 import { NODE_MAJORS, nodeOfMajor } from '../node-versions.ts';
+import { PROGRAM_HANGS_MS } from '../until.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container');
 const COMMAND = path.resolve(BUNDLES, '..', 'tony-ts.js');
@@ -21,7 +22,7 @@ beforeAll(async () => {
   for (const major of NODE_MAJORS) {
     await nodeOfMajor(major);
   }
-}, 600_000);
+});
 
 async function folder(): Promise<string> {
   const made = await mkdtemp(path.join(os.tmpdir(), 'runtime-test-'));
@@ -35,7 +36,7 @@ async function run(node: string, words: readonly string[], options: { bundles?: 
   const { stdout, stderr } = await promisify(execFile)(node, words, {
     cwd: path.dirname(words[0] as string),
     env,
-    timeout: 120_000,
+    timeout: PROGRAM_HANGS_MS,
   });
   expect(stderr).toBe('');
   return stdout.trim().split('\n');
@@ -126,7 +127,7 @@ describe('the runtime', () => {
     await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'path'], { env })).rejects.toMatchObject({
       code: 2,
       stdout: '',
-      stderr: expect.stringContaining('there is no runtime with Node 22 yet'),
+      stderr: expect.stringContaining('There is no runtime with Node 22 yet'),
     });
   });
 

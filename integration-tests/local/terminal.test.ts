@@ -136,7 +136,7 @@ test('logs of several tasks differ in colour and are aligned', async () => {
     return (JSON.parse(json) as { status: JobStatus }).status.tasks.map(({ state }) => state);
   };
   const running = async () => (await states()).filter((state) => state === 'running').length === 11;
-  await until(running, { describe: states, timeoutMs: 120_000 });
+  await until(running, { describe: states });
   const terminal = terminalCommand(['logs', id, '-f'], { columns: 80, env: place.env });
   await terminal.sees(/worker:10 \| step 3/);
   await writeFile(place.gate, '');
@@ -148,7 +148,7 @@ test('logs of several tasks differ in colour and are aligned', async () => {
   expect(colours.size).toBeGreaterThan(3);
 });
 
-test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 }, async () => {
+test('Ctrl-C asks whether to continue or to kill the job', async () => {
   const place = await job(UNTIL_GATE);
   // The lines of --verbose do not damage the table.
   const terminal = terminalCommand([...submit(place), '--verbose'], { columns: 80, env: place.env });
@@ -170,7 +170,7 @@ test('Ctrl-C asks whether to continue or to kill the job', { timeout: 120_000 },
   expect((await runCommand(['status', id], { env: place.env })).stdout).toContain(`${id} KILLED`);
 });
 
-test('Ctrl-C ends logs -f, but not the job', { timeout: 120_000 }, async () => {
+test('Ctrl-C ends logs -f, but not the job', async () => {
   const place = await job(`echo begun; ${UNTIL_GATE}`, '{worker: {}}');
   const { stdout } = await runCommand([...submit(place), '--detach'], { env: place.env });
   const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
@@ -183,7 +183,7 @@ test('Ctrl-C ends logs -f, but not the job', { timeout: 120_000 }, async () => {
   expect(await runCommand(['attach', id], { env: place.env })).toMatchObject({ exitCode: 0 });
 });
 
-test('NO_COLOR disables colours, and a dumb terminal gets plain lines', { timeout: 120_000 }, async () => {
+test('NO_COLOR disables colours, and a dumb terminal gets plain lines', async () => {
   const place = await job('echo hello', '{worker: {}}');
   const coloured = terminalCommand(submit(place), { columns: 80, env: place.env });
   await ended(coloured, 0);

@@ -9,7 +9,7 @@ import { jsonLines, temporaryFolder } from '../harness.ts';
 test('two workers learn to classify names from two lists, including names that are in neither', async () => {
   const root = await temporaryFolder();
   const words = ['submit', '--local', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'text', 'job.yaml')];
-  const { exitCode, stdout, stderr } = await runCommand(words, { env: { TONY_LOCAL_DIR: root }, timeoutMs: 390_000 });
+  const { exitCode, stdout, stderr } = await runCommand(words, { env: { TONY_LOCAL_DIR: root } });
   expect(exitCode, stderr + stdout).toBe(0);
   const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
   const { history } = localPaths(root, applicationId);
@@ -20,4 +20,4 @@ test('two workers learn to classify names from two lists, including names that a
   expect(final.step).toBeLessThan(195);
   // A model that always predicts the more frequent class reaches 56 %.
   expect(final.metrics['val/acc']).toBeGreaterThan(0.75);
-}, 400_000);
+});

@@ -1,13 +1,12 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { cgroupOf, cgroupsProblem } from '../cluster/cgroups.mjs';
 import { jsonLines, noneLeft, temporaryFolder, until, useOwnCluster } from '../harness.ts';
 
 /** A job on NodeManagers that limit CPU and memory with cgroups. Needs Hadoop's program container-executor (docs/development.md). */
 
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 const problem = cgroupsProblem();
 
 test('this machine can run the profile cgroups', ({ skip }) => {
@@ -42,7 +41,7 @@ describe.skipIf(problem !== null)('cgroups', () => {
         const now = await status();
         return now?.tasks.every(({ state }) => state === 'running') && now;
       },
-      { describe: status, timeoutMs: 120_000 },
+      { describe: status },
     );
     const limitsOf = async (role: string): Promise<number[]> => {
       const containerId = tasks.find((task) => task.role === role)?.containerId ?? '';
@@ -59,6 +58,6 @@ describe.skipIf(problem !== null)('cgroups', () => {
     expect((large[1] ?? 0) / (small[1] ?? 1)).toBeCloseTo(2, 1);
     await cluster.run(['kill', id]);
     expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
-    await noneLeft(cluster, id, 30_000);
+    await noneLeft(cluster, id);
   });
 });

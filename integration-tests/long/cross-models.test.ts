@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
 import { temporaryFolder, USER, useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
@@ -8,7 +8,6 @@ import { SubmittedJob } from './submitted-job.ts';
 
 /** Passes models between TensorFlow.js and the real Keras through HDFS, in one job whose stages use different languages. */
 
-vi.setConfig({ testTimeout: 600_000 });
 const cluster = useCluster();
 const REQUIREMENT = 'tensorflow-cpu==2.21.0';
 const python = await pythonWith(path.join(ROOT, '.cache', REQUIREMENT.replace('==', '-')), [REQUIREMENT]);

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { cp, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { containerExecutorProblem, executorConfiguration } from '../cluster/container-executor.mjs';
 import { ROOT } from '../command.ts';
 import { temporaryFolder, until, useOwnCluster } from '../harness.ts';
@@ -13,7 +13,6 @@ import { smallMnist } from '../small-mnist.ts';
  * belong to Podman.
  */
 
-vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 /** An image with bash and a glibc on which the shipped Node.js runs. */
 const IMAGE = 'debian:12';
 const problem = dockerProblem();
@@ -67,7 +66,7 @@ describe.skipIf(problem !== null)('Docker', () => {
     const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
     expect(exitCode, stderr + stdout).toBe(0);
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
-    expect(await cluster.ended(id, 400_000)).toMatchObject({ finalStatus: 'SUCCEEDED' });
+    expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'SUCCEEDED' });
     const logs = await until(
       async () => {
         const read = await cluster.run(['logs', id, 'worker:0']);

@@ -1,6 +1,6 @@
 import { copyFile, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { usePreemption } from '../capacity-preemption.ts';
 import { ROOT } from '../command.ts';
@@ -9,7 +9,6 @@ import { SubmittedJob } from './submitted-job.ts';
 
 /** What a Python program notices when tony-ts or YARN ends it early, and whether it can still save a checkpoint. */
 
-vi.setConfig({ testTimeout: 300_000 });
 const cluster = useCluster();
 
 usePreemption(cluster);
@@ -38,7 +37,7 @@ const STARTED = 'generation 1: starts after nothing';
 const SAVED_ON_SIGNAL = [STARTED, 'generation 1: SIGTERM, stopping False', 'generation 1: saved, stopping False'];
 
 async function sees({ seen }: Run, task: string, record: string): Promise<void> {
-  await until(async () => (await seen(task)).includes(record), { describe: `${task}: ${record}`, timeoutMs: 120_000 });
+  await until(async () => (await seen(task)).includes(record), { describe: `${task}: ${record}` });
 }
 
 async function steps({ checkpointDir }: JobStatus): Promise<string[]> {

@@ -1,13 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { temporaryFolder, useCluster } from '../harness.ts';
 import { SubmittedJob } from './submitted-job.ts';
 
 /** GPUs on a node whose driver is simulated: `nvidia-smi` prints what the driver's program prints on a machine with two GPUs. */
 
-vi.setConfig({ testTimeout: 300_000 });
 const cluster = useCluster();
 
 /** Returns a folder with the simulated program. The UUIDs are new, because claims on devices are valid on the whole machine. */

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
 import { useCluster } from '../harness.ts';
 import { smallMnist } from '../small-mnist.ts';
@@ -11,7 +11,6 @@ import { endAfterKill, exampleWith, PYTHON, resultIn } from './two-by-two.ts';
 
 /** Runs examples/horovod on YARN with Debian's PyTorch, and with Horovod from `npm run horovod`. */
 
-vi.setConfig({ testTimeout: 600_000 });
 const cluster = useCluster();
 const execute = promisify(execFile);
 const HOROVOD = path.join(ROOT, '.cache', 'horovod');

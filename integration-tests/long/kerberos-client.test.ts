@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { keytabOf } from '../cluster/kerberos.mjs';
 import type { Command, CommandResult } from '../command.ts';
 import { jsonLines, temporaryFolder, until, useOwnCluster } from '../harness.ts';
@@ -11,8 +11,6 @@ import { jsonLines, temporaryFolder, until, useOwnCluster } from '../harness.ts'
  * The client on a cluster with Kerberos: with only a file of delegation tokens, and with a ticket, a clock, a realm or a host name that the
  * cluster rejects. Needs Debian's `faketime`.
  */
-
-vi.setConfig({ testTimeout: 300_000 });
 
 const FAKE_CLOCK = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1';
 // Cookies are valid for less than a minute, so clients need a valid ticket for each request.
@@ -58,7 +56,7 @@ class Client {
   /** Waits until `tony-ts status` prints the state. */
   async reaches(id: string, state: string): Promise<void> {
     const status = () => this.run('status', id);
-    await until(async () => (await status()).stdout.includes(state), { describe: status, timeoutMs: 90_000 });
+    await until(async () => (await status()).stdout.includes(state), { describe: status });
   }
 }
 
@@ -101,10 +99,10 @@ describe('with only a file of delegation tokens', () => {
     await client.reaches(first.id, 'SUCCEEDED');
     const endedAt = Date.now();
     const logs = () => client.run('logs', first.id, 'worker:0');
-    await until(async () => (await logs()).stdout.includes('out of worker'), { describe: logs, timeoutMs: 60_000 });
+    await until(async () => (await logs()).stdout.includes('out of worker'), { describe: logs });
 
     // The ResourceManager removes a job's tokens 30 s after its end.
-    await until(() => Date.now() - endedAt > 45_000, { describe: 'the tokens of the first job are removed', timeoutMs: 60_000 });
+    await until(() => Date.now() - endedAt > 45_000, { describe: 'the tokens of the first job are removed' });
     const second = await client.submit('exec sleep 600');
     expect(second.stderr).not.toContain('error');
     await client.reaches(second.id, 'RUNNING');
@@ -159,7 +157,7 @@ test('a command that follows a job waits for a new ticket when its ticket has ex
   };
   await kinit('60s');
   const command = await new Client(folder, { KRB5CCNAME: cache }).follow(`while [ ! -e ${end} ]; do sleep 0.2; done`);
-  await command.output(/The Kerberos ticket of alice@\S+ expired at \S+ The job continues to run\. .* run kinit/, 120_000);
+  await command.output(/The Kerberos ticket of alice@\S+ expired at \S+ The job continues to run\. .* run kinit/);
   await kinit('1h');
   await command.output(/The new Kerberos ticket is valid\./);
   await writeFile(end, '');

@@ -1,14 +1,12 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { decodeCredentials } from '../../hadoop/rpc/credentials.ts';
 import { ROOT } from '../command.ts';
 import { jsonLines, type TestCluster, temporaryFolder, USER, until, useOwnCluster } from '../harness.ts';
 
 /** Jobs with Kerberos and several NameNodes: of two nameservices, and of one nameservice that fails over together with YARN. */
-
-vi.setConfig({ testTimeout: 400_000 });
 
 /** Submits a job of two workers that train and write checkpoints until the returned file exists. */
 async function submit(cluster: TestCluster, lines: readonly string[]): Promise<{ readonly id: string; readonly end: string }> {
@@ -40,7 +38,7 @@ function reaches(cluster: TestCluster, id: string, holds: (status: JobStatus) =>
       const status = await statusOf(cluster, id);
       return status !== null && holds(status) && status;
     },
-    { describe: () => statusOf(cluster, id), timeoutMs: 150_000 },
+    { describe: () => statusOf(cluster, id) },
   );
 }
 
@@ -93,7 +91,6 @@ describe('high availability', () => {
     await cluster.kill(before);
     await until(async () => (await cluster.activeName(kind)) !== before, {
       describe: `the pair of ${before} is active`,
-      timeoutMs: 60_000,
     });
   }
 
@@ -115,7 +112,7 @@ describe('high availability', () => {
 
     await failOver('namenode');
     const before = new Set(await until(checkpoints, { describe: 'the checkpoints through the other NameNode' }));
-    await until(async () => (await checkpoints()).some((each) => !before.has(each)), { describe: checkpoints, timeoutMs: 60_000 });
+    await until(async () => (await checkpoints()).some((each) => !before.has(each)), { describe: checkpoints });
     await trainsOn();
 
     await writeFile(end, '');

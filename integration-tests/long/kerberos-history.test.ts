@@ -2,7 +2,7 @@ import { execFile, spawn } from 'node:child_process';
 import { chown, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { bindPort } from '../../training/testing/bind-port.ts';
 import type { HistoryList } from '../../web/history-list.ts';
 import { keytabOf } from '../cluster/kerberos.mjs';
@@ -13,8 +13,6 @@ import { temporaryFolder, until, useOwnCluster } from '../harness.ts';
  * The history server behind Apache httpd, with the configuration in docs/getting-started.md. Needs Debian's `apache2` and
  * `libapache2-mod-auth-gssapi`.
  */
-
-vi.setConfig({ testTimeout: 300_000 });
 
 const MODULES = '/usr/lib/apache2/modules';
 const cluster = useOwnCluster('kerberos');

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { beforeAll, expect, test, vi } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { ensureTensorBoard } from '../../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { ROOT } from '../command.ts';
@@ -10,10 +10,8 @@ import { temporaryFolder, USER, until, useOwnCluster } from '../harness.ts';
 
 /** TensorBoard at the tracking URL of a job on a cluster with Kerberos, as a browser with SPNEGO requests it. */
 
-vi.setConfig({ testTimeout: 300_000 });
-
 const cluster = useOwnCluster('kerberos');
-beforeAll(() => ensureTensorBoard((line) => console.log(line)), 600_000);
+beforeAll(() => ensureTensorBoard((line) => console.log(line)));
 
 test('TensorBoard shows a job’s curves to the job’s user, and to no other user', async () => {
   const folder = await temporaryFolder();
@@ -41,7 +39,7 @@ test('TensorBoard shows a job’s curves to the job’s user, and to no other us
     return { status: Number(stdout.slice(at + 1)), body: stdout.slice(0, at) };
   };
   const job = async () => JSON.parse((await asked(USER, 'tony/api/job')).body) as JobStatus;
-  await until(async () => (await job()).tensorboard.state === 'ready', { describe: job, timeoutMs: 120_000 });
+  await until(async () => (await job()).tensorboard.state === 'ready', { describe: job });
   const points = async () => JSON.parse((await asked(USER, 'data/plugin/scalars/scalars?tag=loss&run=train')).body) as number[][];
   const [first] = await until(async () => (await points()).length > 0 && (await points()), { describe: 'the curve has points' });
   expect(first).toEqual([expect.any(Number), expect.any(Number), expect.any(Number)]);

@@ -1,12 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { noneLeft, temporaryFolder, USER, until, useOwnCluster } from '../harness.ts';
 
 /** The settings in `docker` and `master` of job.yaml, as YARN receives them. */
 
-vi.setConfig({ testTimeout: 300_000 });
 const cluster = useOwnCluster('plain');
 
 interface Running {
@@ -26,7 +25,7 @@ async function start(lines: readonly string[]): Promise<Running> {
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
   onTestFinished(async () => {
     await cluster.run(['kill', id]);
-    await noneLeft(cluster, id, 30_000);
+    await noneLeft(cluster, id);
   });
   await cluster.reached(id, ({ tasks }) => tasks.every(({ state }) => state === 'running'));
   return { id, end: () => writeFile(go, '') };
@@ -172,6 +171,6 @@ test('without a window, and with two deaths within the window, the job fails', a
     await replaceMaster(id, 2);
     process.kill(await pidOfMaster(id), 'SIGKILL');
     expect(await cluster.ended(id)).toMatchObject({ state: 'FAILED', finalStatus: 'FAILED' });
-    await noneLeft(cluster, id, 30_000);
+    await noneLeft(cluster, id);
   }
 });

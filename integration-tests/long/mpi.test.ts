@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
 import { useCluster } from '../harness.ts';
 import { SubmittedJob } from './submitted-job.ts';
@@ -9,7 +9,6 @@ import { endAfterKill, exampleWith, PYTHON, resultIn } from './two-by-two.ts';
 
 /** Runs examples/mpi on YARN with Debian's Open MPI and mpi4py. */
 
-vi.setConfig({ testTimeout: 300_000 });
 const cluster = useCluster();
 const execute = promisify(execFile);
 

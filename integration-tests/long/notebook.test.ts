@@ -20,7 +20,7 @@ test('a notebook with JupyterLab from the registry runs cells of its page, and e
 }, async (context) => {
   const python = await pythonWith(path.join(ROOT, '.cache', `jupyterlab-${VERSION}`), [`jupyterlab==${VERSION}`, 'ipykernel']);
   const notebook = cluster.startCommand(['notebook', '--conf', await jobFile(), '--port', '0', '--idle', '30s'], { timeoutMs: 850_000 });
-  const [url] = await notebook.output(/http:\S+/, 500_000);
+  const [url] = await notebook.output(/http:\S+/);
   const [id] = await notebook.output(/application_\d+_\d+/);
 
   const page = await (await theBrowser(context)).newPage({ viewport: { width: 1200, height: 800 } });

@@ -106,7 +106,7 @@ describe('run.sh', () => {
       });
     }
     const ended = once(script, 'close').then(([exitCode]: (number | null)[]) => ({ exitCode, output }));
-    const sees = (pattern: RegExp) => until(() => pattern.exec(output), { describe: () => output, timeoutMs: 60_000 });
+    const sees = (pattern: RegExp) => until(() => pattern.exec(output), { describe: () => output });
     return { group, script, ended, sees };
   }
 
@@ -133,7 +133,6 @@ describe('run.sh', () => {
     const { script, ended } = await startScript('exec sleep 1000');
     const submitted = await until(async () => (await cluster.applications()).find(({ id }) => !before.has(id)), {
       describe: 'the script has submitted the job',
-      timeoutMs: 60_000,
     });
     script.kill('SIGTERM');
     expect(await cluster.ended(submitted.id)).toMatchObject({ state: 'KILLED' });

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
 import { temporaryFolder, useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
@@ -10,7 +10,6 @@ import { SubmittedJob } from './submitted-job.ts';
 
 /** Runs programs in environments that the real venv-pack and the real conda-pack have packed. */
 
-vi.setConfig({ testTimeout: 400_000 });
 const cluster = useCluster();
 const execute = promisify(execFile);
 const python = await pythonWith(path.join(ROOT, '.cache', 'pack-tools-1'), [

@@ -2,13 +2,12 @@ import { execFile } from 'node:child_process';
 import { cp, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { COMMAND, ROOT } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
 
 /** Installs the Python package with pip, as users do on machines that submit jobs. */
 
-vi.setConfig({ testTimeout: 300_000 });
 const execute = promisify(execFile);
 
 /** Submits a job whose program reports a metric, and prints the job's result. */

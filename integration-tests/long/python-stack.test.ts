@@ -16,7 +16,7 @@ faulthandler.register(signal.SIGUSR1)
 stuck_here()
 `;
 
-test('py-spy and faulthandler show where the Python program of a task is', { timeout: 300_000 }, async () => {
+test('py-spy and faulthandler show where the Python program of a task is', async () => {
   const folder = await temporaryFolder();
   writeFileSync(path.join(folder, 'train.py'), PROGRAM);
   writeFileSync(path.join(folder, 'requirements.txt'), 'py-spy==0.4.3\n');
@@ -34,7 +34,7 @@ test('py-spy and faulthandler show where the Python program of a task is', { tim
       const { stdout } = await inTask('py-spy dump --pid $(pgrep -P $PPID python3)');
       return stdout.includes('stuck_here') && stdout;
     },
-    { describe: async () => await inTask('py-spy dump --pid $(pgrep -P $PPID python3)'), timeoutMs: 120_000 },
+    { describe: async () => await inTask('py-spy dump --pid $(pgrep -P $PPID python3)') },
   );
   expect(dump).toMatch(/stuck_here \(train\.py:6\)\n +<module> \(train\.py:9\)/);
   expect(await inTask('kill -USR1 $(pgrep -P $PPID python3)')).toMatchObject({ exitCode: 0 });

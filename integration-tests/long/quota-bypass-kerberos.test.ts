@@ -26,7 +26,7 @@ test('this machine can run the profile container-executor', ({ skip }) => {
 
 describe.each(['kerberos', ...(problem === null ? ['kerberos+container-executor'] : [])])('%s', (profile) => {
   const cluster = useOwnCluster(profile);
-  const ended = (id: string): Promise<YarnApplication> => cluster.ended(id, 400_000);
+  const ended = (id: string): Promise<YarnApplication> => cluster.ended(id);
   let folder: string;
   let handmade: HandmadeJobs;
 
@@ -79,7 +79,7 @@ describe.each(['kerberos', ...(problem === null ? ['kerberos+container-executor'
   test('a job that its user moves to a queue with a lower limit fails', async () => {
     const id = await handmade.submit({ job: withWorker((worker) => ({ ...worker, instances: 2, maxInstances: 2, command: 'sleep 600' })) });
     const running = async () => (await cluster.application(id)).runningContainers === 3;
-    await until(running, { describe: () => cluster.application(id), timeoutMs: 400_000 });
+    await until(running, { describe: () => cluster.application(id) });
     const request = ['-sS', '--negotiate', '-u', ':', '-X', 'PUT', '-H', 'Content-Type: application/json', '-d', '{"queue":"gpu"}'];
     const { stdout } = await promisify(execFile)('curl', [...request, `${cluster.resourceManager}/ws/v1/cluster/apps/${id}/queue`], {
       env: { ...process.env, ...cluster.environment(USER) },
@@ -104,7 +104,7 @@ describe.each(['kerberos', ...(problem === null ? ['kerberos+container-executor'
           const now = await status(id, user);
           return now?.state === state && now;
         },
-        { describe: () => status(id, user), timeoutMs: 400_000 },
+        { describe: () => status(id, user) },
       );
     await reaches(bobs, 'bob', 'RUNNING');
 

@@ -114,5 +114,5 @@ test('the job fails with the reason when a task has reached its time limit more 
   const { exitCode, diagnostics, tasks } = await runJob(yaml, {});
   expect(exitCode).toBe(1);
   expect(diagnostics).toMatch(/worker:0 .*only 1 restart is allowed.*ran longer than its time limit of 2 s \(roles\.worker\.timeLimit\)/s);
-  expect(tasks).toMatchObject([{ state: 'lost', failures: 2, failure: { cause: { kind: 'time-limit' } } }]);
+  expect(tasks).toMatchObject([{ state: 'failed', failures: 2, failure: { cause: { kind: 'time-limit' } } }]);
 });

@@ -1,14 +1,13 @@
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { toXml } from '../cluster/configuration.mjs';
 import { jsonLines, USER, useOwnCluster } from '../harness.ts';
 import { ROWS, resultOf, SUM, trainOnRows } from '../rows-job.ts';
 
 /** Jobs on a cluster with router-based federation whose default file system is the router: no file of the job has another address. */
 
-vi.setConfig({ testTimeout: 300_000 });
 const cluster = useOwnCluster('federation');
 let folder: string;
 let env: { HADOOP_CONF_DIR: string };

@@ -15,7 +15,7 @@ export class SubmittedJob {
   /** @param sets assignments for `--set` */
   static async submit(cluster: TestCluster, file: string, sets: readonly string[] = []): Promise<SubmittedJob> {
     const words = ['submit', '--conf', file, '--detach', ...sets.flatMap((each) => ['--set', each])];
-    const { stdout, stderr, exitCode } = await cluster.run(words, { timeoutMs: 300_000 });
+    const { stdout, stderr, exitCode } = await cluster.run(words);
     expect({ exitCode, stderr }, stdout).toEqual({ exitCode: 0, stderr: '' });
     return new SubmittedJob(cluster, /application_\d+_\d+/.exec(stdout)?.[0] ?? '');
   }
@@ -37,7 +37,7 @@ export class SubmittedJob {
   }
 
   /** Waits until the job and its processes have ended. */
-  async ended(timeoutMs = 300_000): Promise<JobStatus> {
+  async ended(timeoutMs?: number): Promise<JobStatus> {
     await this.#cluster.ended(this.id, timeoutMs);
     await noneLeft(this.#cluster, this.id);
     return JSON.parse((await this.#cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${this.id}/final.json`)).toString()) as JobStatus;

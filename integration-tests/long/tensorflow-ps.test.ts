@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { copyFile, cp } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
 import { jsonLines, temporaryFolder, useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
@@ -11,7 +11,6 @@ import { SubmittedJob } from './submitted-job.ts';
 
 /** Runs examples/tensorflow-ps with the real TensorFlow: a chief, workers, parameter servers and an evaluator. */
 
-vi.setConfig({ testTimeout: 600_000 });
 const cluster = useCluster();
 const execute = promisify(execFile);
 const EXAMPLE = path.join(ROOT, 'examples', 'tensorflow-ps');

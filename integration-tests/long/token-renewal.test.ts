@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { keytabOf } from '../cluster/kerberos.mjs';
 import { ROOT } from '../command.ts';
@@ -10,8 +10,6 @@ import { jsonLines, temporaryFolder, until, useOwnCluster } from '../harness.ts'
 
 const INTERVAL_MS = 20_000;
 const LIFETIME_MS = 90_000;
-
-vi.setConfig({ testTimeout: 300_000 });
 
 const cluster = useOwnCluster('kerberos', {
   hdfs: {
@@ -59,7 +57,7 @@ function reaches(id: string, holds: (status: JobStatus) => boolean): Promise<Job
       const status = await statusOf(id);
       return status !== null && holds(status) && status;
     },
-    { describe: () => statusOf(id), timeoutMs: 150_000 },
+    { describe: () => statusOf(id) },
   );
 }
 

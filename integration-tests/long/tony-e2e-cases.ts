@@ -14,6 +14,8 @@ export interface TonyCase {
   readonly tasks: Readonly<Record<string, string>>;
   /** Pattern for the reason of a failure in tony-ts. */
   readonly reason?: RegExp;
+  /** Pattern for the error if `tony-ts submit` refuses the job. */
+  readonly refused?: RegExp;
 }
 
 const FOREVER = 'exec sleep 1000';
@@ -163,7 +165,7 @@ export const TONY_CASES: readonly TonyCase[] = [
     options: ['--executes', 'exit 0'],
     succeeds: false,
     tasks: {},
-    reason: /got no container/,
+    refused: /The job requests .* at the same time, .* can provide at most .*roles\.worker\.instances \(10000\)/,
   },
   {
     name: 'GroupDependencyTimeoutShouldPass',

@@ -21,7 +21,12 @@ test.each(TONY_CASES)('$name', async (each) => {
   const to = path.join(folder, 'job.yaml');
   const imported = await cluster.run(['import', 'tony.xml', ...each.options, '--src-dir', 'source', '--to', to], { cwd: folder });
   expect(imported).toMatchObject({ exitCode: 0, stdout: expect.not.stringContaining('Still needed') });
-  const { stdout, exitCode } = await cluster.run(['submit', '--conf', to, '--output', 'json']);
+  const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', to, '--output', 'json']);
+  if (each.refused !== undefined) {
+    expect(stderr).toMatch(each.refused);
+    expect(exitCode).toBe(2);
+    return;
+  }
   const result = jsonLines(stdout).at(-1) as { state: string; applicationId: string; diagnostics: string };
   expect(result.state, result.diagnostics).toBe(each.succeeds ? 'SUCCEEDED' : 'FAILED');
   expect(exitCode).toBe(each.succeeds ? 0 : 1);

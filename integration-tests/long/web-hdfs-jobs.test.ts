@@ -1,14 +1,13 @@
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { toXml } from '../cluster/configuration.mjs';
 import { USER, useOwnCluster } from '../harness.ts';
 import { ROWS, resultOf, SUM, trainOnRows } from '../rows-job.ts';
 
 /** Jobs on a cluster with HTTPS whose files all have swebhdfs:// URIs. Without the NameNode's RPC address, NodeManagers download from there, too. */
 
-vi.setConfig({ testTimeout: 300_000 });
 const cluster = useOwnCluster('tls');
 let folder: string;
 

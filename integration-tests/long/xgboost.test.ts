@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { copyFile, cp, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
 import { jsonLines, temporaryFolder, USER, useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
@@ -11,7 +11,6 @@ import { SubmittedJob } from './submitted-job.ts';
 
 /** Runs examples/xgboost on the cluster, with the packages of its requirements file. */
 
-vi.setConfig({ testTimeout: 600_000 });
 const cluster = useCluster();
 const execute = promisify(execFile);
 const EXAMPLE = path.join(ROOT, 'examples', 'xgboost');

@@ -101,8 +101,8 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
       await kill(id, 'application-master.mjs');
       await cluster.reached(id, ({ masterAttempt, state }) => masterAttempt === 2 && state === 'RUNNING');
     }
-    expect(await cluster.ended(id, 400_000)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
-    await noneLeft(cluster, id, 30_000);
+    expect(await cluster.ended(id)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
+    await noneLeft(cluster, id);
     const final = JSON.parse((await cluster.hdfsRead(`/user/${user()}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
     expect(final).toMatchObject(isLong ? { generations: 2, masterAttempt: 2 } : { generations: 1, masterAttempt: 1 });
     const logs = await run(['logs', id, 'worker:0']);
@@ -125,7 +125,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     }
     expect(await as('dave', ['kill', id])).toMatchObject({ exitCode: 0 });
     expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
-    await noneLeft(cluster, id, 30_000);
+    await noneLeft(cluster, id);
 
     const before = await cluster.hdfsTree(`/user/${USER}/.tony-ts`);
     const file = await jobFile(['name: barred', 'queue: gpu', ...SLEEPING]);
@@ -148,7 +148,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     await cluster.reached(id, allRun);
     expect(await run(['kill', id])).toMatchObject({ exitCode: 0 });
     expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
-    await noneLeft(cluster, id, 30_000);
+    await noneLeft(cluster, id);
 
     onTestFinished(() => cluster.hdfsRemove('/apps/tony-ts'));
     await cluster.hdfsMakeFolder('/apps/tony-ts', '755');

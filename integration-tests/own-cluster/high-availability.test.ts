@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { webProxyAt } from '../cluster/web-proxy.mjs';
 import { jsonLines, temporaryFolder, USER, until, useOwnCluster } from '../harness.ts';
@@ -10,7 +10,6 @@ import { jsonLines, temporaryFolder, USER, until, useOwnCluster } from '../harne
  * ResourceManagers, so the job's pages survive the failover.
  */
 
-vi.setConfig({ testTimeout: 300_000 });
 const cluster = useOwnCluster('ha+proxy');
 const PROGRAM = path.join(import.meta.dirname, '..', 'programs', 'elastic-fit.mjs');
 
@@ -25,7 +24,7 @@ async function pageOf(id: string): Promise<JobStatus> {
 async function failOver(kind: 'resourcemanager' | 'namenode'): Promise<void> {
   const before = await cluster.activeName(kind);
   await cluster.kill(before);
-  await until(async () => (await cluster.activeName(kind)) !== before, { describe: `the pair of ${before} is active`, timeoutMs: 60_000 });
+  await until(async () => (await cluster.activeName(kind)) !== before, { describe: `the pair of ${before} is active` });
 }
 
 test('a job continues training during a ResourceManager failover and a NameNode failover, without a failed attempt', async () => {
@@ -47,8 +46,7 @@ test('a job continues training during a ResourceManager failover and a NameNode 
       await cluster.run(['kill', id]);
     }
   });
-  const trainsBeyond = (step: number) =>
-    until(async () => (await pageOf(id)).step > step, { describe: () => pageOf(id).catch(String), timeoutMs: 120_000 });
+  const trainsBeyond = (step: number) => until(async () => (await pageOf(id)).step > step, { describe: () => pageOf(id).catch(String) });
   await trainsBeyond(20);
 
   await failOver('resourcemanager');
@@ -66,7 +64,7 @@ test('a job continues training during a ResourceManager failover and a NameNode 
     return entries.filter((entry) => entry.path.endsWith('/manifest.json')).map((entry) => entry.path);
   };
   const before = new Set(await until(checkpoints, { describe: 'the checkpoints through the other NameNode' }));
-  await until(async () => (await checkpoints()).some((each) => !before.has(each)), { describe: checkpoints, timeoutMs: 60_000 });
+  await until(async () => (await checkpoints()).some((each) => !before.has(each)), { describe: checkpoints });
 
   writeFileSync(go, '');
   expect(await cluster.ended(id)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });

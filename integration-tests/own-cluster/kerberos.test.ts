@@ -3,7 +3,7 @@ import { access, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { keytabOf } from '../cluster/kerberos.mjs';
 import { type CommandResult, ROOT } from '../command.ts';
@@ -13,8 +13,6 @@ import { jsonLines, until, useOwnCluster } from '../harness.ts';
  * A cluster that requires Kerberos everywhere and encrypts Hadoop RPC. Containers have delegation tokens but no tickets. Independent tests
  * run at the same time, because they mostly wait.
  */
-
-vi.setConfig({ testTimeout: 240_000 });
 
 const cluster = useOwnCluster('kerberos', { core: { 'hadoop.rpc.protection': 'privacy' } });
 let folder: string;
@@ -54,7 +52,7 @@ function reaches(user: string, id: string, state: string): Promise<JobStatus> {
       const { status } = await statusOf(user, id);
       return status?.state === state && status;
     },
-    { describe: () => statusOf(user, id), timeoutMs: 90_000 },
+    { describe: () => statusOf(user, id) },
   );
 }
 
@@ -233,7 +231,7 @@ test('the ApplicationMaster applies the site file of the cluster although nodes 
         const { result } = await statusOf('bob', id);
         return result !== null && result;
       },
-      { describe: () => statusOf('bob', id), timeoutMs: 90_000 },
+      { describe: () => statusOf('bob', id) },
     );
     expect(ended).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('students') });
   } finally {

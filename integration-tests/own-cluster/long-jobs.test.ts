@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { decodeCredentials, encodeTokenUrl, type Token } from '../../hadoop/rpc/credentials.ts';
 import { keytabOf } from '../cluster/kerberos.mjs';
@@ -11,8 +11,6 @@ import { jsonLines, until, useOwnCluster } from '../harness.ts';
 /** Jobs that run longer than the maximum lifetime of their delegation tokens, on a cluster with a key server for encryption zones. */
 
 const LIFETIME_MS = 36_000;
-
-vi.setConfig({ testTimeout: 240_000 });
 
 const cluster = useOwnCluster('kms', {
   core: {
@@ -84,7 +82,7 @@ function reaches(id: string, holds: (status: JobStatus) => boolean): Promise<Job
       const { status } = await statusOf(id);
       return status !== null && holds(status) && status;
     },
-    { describe: () => statusOf(id), timeoutMs: 100_000 },
+    { describe: () => statusOf(id) },
   );
 }
 

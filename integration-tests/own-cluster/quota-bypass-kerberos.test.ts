@@ -13,7 +13,7 @@ import { ALLOWED, EVERYBODYS, IN_ANOTHER_NAME, SITE, TOO_MANY, withHadoop } from
  * one needs an ApplicationMaster.
  */
 
-vi.setConfig({ testTimeout: 300_000, maxConcurrency: 8 });
+vi.setConfig({ maxConcurrency: 8 });
 
 const cluster = useOwnCluster('kerberos+tls', { core: { 'hadoop.rpc.protection': 'integrity' } });
 /** An address at which the user's server can listen, and no daemon does. */
@@ -121,7 +121,7 @@ test('a job with another ResourceManager in job.json does not start', async () =
   const before = connections;
   const own = { 'yarn.resourcemanager.scheduler.address': address(), 'yarn.resourcemanager.webapp.https.address': address() };
   const id = await handmade.submit({ job: withHadoop({ ...otherFileSystem(), ...own }) });
-  await until(async () => connections > before, { describe: 'the ApplicationMaster connects to the user’s server', timeoutMs: 90_000 });
+  await until(async () => connections > before, { describe: 'the ApplicationMaster connects to the user’s server' });
   expect(await cluster.application(id)).toMatchObject({ state: 'ACCEPTED' });
   await cluster.killApplication(id);
 });

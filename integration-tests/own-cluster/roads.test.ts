@@ -1,7 +1,7 @@
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -14,7 +14,6 @@ import { ROWS, type RowsJob, type RowsJobOptions, resultOf, SUM, trainOnRows } f
 
 /** Every way to reach HDFS: several nameservices, webhdfs://, the mount tables of viewfs://, HttpFS and routers. */
 
-vi.setConfig({ testTimeout: 240_000 });
 const cluster = useOwnCluster('federation');
 /** An address at which no server listens. */
 const CLOSED = 'localhost:1';

@@ -1,7 +1,7 @@
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureTensorBoard } from '../../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { type Properties, toXml } from '../cluster/configuration.mjs';
@@ -13,8 +13,6 @@ import { jsonLines, USER, until, useOwnCluster } from '../harness.ts';
  * A cluster whose web servers use HTTPS. Their certificates come from a private authority, which only the truststore of ssl-client.xml
  * contains. HDFS also offers HTTP, on ports that no client knows: clients with a truststore must choose HTTPS.
  */
-
-vi.setConfig({ testTimeout: 240_000 });
 
 /** Policy for the connection from the ResourceManager's proxy to the ApplicationMaster. */
 const POLICY = 'yarn.resourcemanager.application-https.policy';
@@ -30,7 +28,7 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-tls-test-'));
   // The first run downloads TensorBoard.
   await ensureTensorBoard();
-}, 600_000);
+});
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 async function jobFile(name: string, lines: readonly string[]): Promise<string> {
@@ -64,7 +62,7 @@ function shows(id: string, is: (status: JobStatus) => boolean): Promise<JobStatu
       const status = await look().catch(() => null);
       return status !== null && is(status) && status;
     },
-    { describe: () => look().catch(String), timeoutMs: 90_000 },
+    { describe: () => look().catch(String) },
   );
 }
 
@@ -107,7 +105,6 @@ test('under the policy STRICT, workers resume training from HDFS after a worker 
   expect(await pageOf(id, 'tony/')).toContain('<!doctype html>');
   await until(async () => (await pageOf(id, 'data/environment').catch(() => '')).includes('data_location'), {
     describe: () => pageOf(id, '').catch(String),
-    timeoutMs: 90_000,
   });
   await writeFile(go, '');
   expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'SUCCEEDED' });

@@ -118,15 +118,21 @@ for name, optimizer in (("adam", keras.optimizers.Adam(0.01)), ("momentum", kera
 
 refusals = []
 refused = [
-    layers.Dense(2, activation="hard_sigmoid"),
-    layers.GRU(2),
-    layers.UnitNormalization(),
-    layers.ReLU(negative_slope=0.1),
-    layers.Conv1D(3, 1, groups=3),
+    ((3, 3), layers.Dense(2, activation="hard_sigmoid")),
+    ((3, 3), layers.GRU(2)),
+    ((3, 3), layers.UnitNormalization()),
+    ((3, 3), layers.ReLU(negative_slope=0.1)),
+    ((3, 3), layers.Conv1D(3, 1, groups=3)),
+    ((3, 3), layers.Conv1D(3, 2, padding="causal")),
+    ((3, 3), layers.Dense(2, dtype="float64")),
+    ((4, 4, 2), layers.UpSampling2D(2, interpolation="bilinear")),
+    ((4, 4, 2), layers.Conv2DTranspose(2, 2, dilation_rate=2)),
+    ((4, 4, 2), layers.GlobalAveragePooling2D(keepdims=True)),
+    ((4, 4, 2), layers.CenterCrop(2, 2)),
 ]
-for layer in refused:
+for shape, layer in refused:
     try:
-        save_tfjs(keras.Sequential([keras.Input((3, 3)), layer]), f"{target}/refused")
+        save_tfjs(keras.Sequential([keras.Input(shape), layer]), f"{target}/refused")
     except tony.TonyError as error:
         refusals.append([error.code, error.message.split(": ")[1]])
 for optimizer in (keras.optimizers.Adam(amsgrad=True), keras.optimizers.Lion()):

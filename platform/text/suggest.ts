@@ -3,13 +3,21 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
+    if (Math.abs(word.length - candidate.length) > mostDifferent(word, candidate)) {
+      continue;
+    }
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
     if (distance < bestDistance) {
       best = candidate;
       bestDistance = distance;
     }
   }
-  return best !== undefined && bestDistance <= Math.max(1, Math.floor(Math.max(word.length, best.length) / 3)) ? best : undefined;
+  return best !== undefined && bestDistance <= mostDifferent(word, best) ? best : undefined;
+}
+
+/** Returns the number of letters in which a suggestion may differ. At least as many letters differ as one word is longer. */
+function mostDifferent(word: string, candidate: string): number {
+  return Math.max(1, Math.floor(Math.max(word.length, candidate.length) / 3));
 }
 
 /** Returns the optimal string alignment distance. Each insertion, deletion, substitution, and swap of adjacent letters counts as 1. */

@@ -6,6 +6,7 @@ The same script also runs outside a job. Its process is then the only worker.
 from ._errors import TonyError
 from ._feed import feed
 from ._files import open_file as open
+from ._places import join_uri
 from ._permanent_failure import report_permanent_failures as _report_permanent_failures
 from ._report import notice, report
 from ._splits import claim
@@ -17,8 +18,9 @@ from ._storage import (
     save_output,
 )
 from ._summaries import local_summary_dir
-from ._sweep import Sweep, Trial, TrialResult, sweep
-from ._sweep_space import grid, random_search
+from ._sweeps.sweep import Sweep, Trial, sweep
+from ._sweeps.space import grid, random_search
+from ._sweeps.table import TrialResult
 from ._task import Member, Task, checkpoint_dir, context, stopping, summary_dir
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "data_dir",
     "feed",
     "grid",
+    "join_uri",
     "local_summary_dir",
     "notice",
     "open",

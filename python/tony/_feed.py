@@ -7,6 +7,7 @@ import socket
 import threading
 from typing import Iterator, List, Optional
 
+from ._arguments import text, whole_number
 from ._errors import TonyError
 from ._report import notice
 from ._services import Reply, ask
@@ -28,12 +29,11 @@ def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]
 
     Raises TonyError USAGE outside a job, and for an invalid argument.
     """
-    if not re.fullmatch(r"[\w.-]{1,100}", name, re.ASCII):
+    batch_size, producers = whole_number("batch_size", batch_size, 1), whole_number("producers", producers, 1)
+    if not re.fullmatch(r"[\w.-]{1,100}", text("name", name), re.ASCII):
         raise TonyError(
             "USAGE", f"{name!r} is not a valid feed name: use letters, digits, dots, underscores and dashes"
         )
-    if batch_size < 1 or producers < 1:
-        raise TonyError("USAGE", f"batch_size is {batch_size} and producers is {producers}; both must be at least 1")
     if context().services is None:
         raise TonyError(
             "USAGE",

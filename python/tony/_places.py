@@ -7,8 +7,9 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
+from ._arguments import text
 from ._errors import TonyError, error_of
 from ._services import LONG_TIMEOUT_S, ask
 from ._task import context
@@ -29,6 +30,20 @@ class Entry(NamedTuple):
     modified_at: float
 
 
+def join_uri(folder: str, *names: str) -> str:
+    """Appends the names of folders and files to the URI of a folder.
+
+    The names are taken literally on every file system: join_uri(folder, "50%20.txt") names the file `50%20.txt`. In
+    file:// URIs, characters with a special meaning are percent-encoded. URIs of other file systems contain names as
+    they are.
+    """
+    if not isinstance(folder, str) or not is_uri(folder):
+        raise TonyError("USAGE", f"{folder!r} is not the URI of a folder")
+    parts = [part for name in names for part in text("name", name).split("/") if part != ""]
+    is_file = folder[:5].lower() == "file:"
+    return "/".join([folder.rstrip("/"), *(quote(part, safe="!'()") if is_file else part for part in parts)])
+
+
 def is_uri(place: str) -> bool:
     return _URI.match(place) is not None
 
@@ -36,7 +51,7 @@ def is_uri(place: str) -> bool:
 def resolve(place: str) -> str:
     """Returns the URI of a place. `tony://NAME/PATH` refers to a path in the input folder data.NAME. `tony://URI` is
     equivalent to URI."""
-    inner = place[len("tony://") :] if place.startswith("tony://") else place
+    inner = place[len("tony://") :] if text("uri", place).startswith("tony://") else place
     if is_uri(inner):
         return inner
     if inner is place:
@@ -49,7 +64,11 @@ def resolve(place: str) -> str:
         raise TonyError(
             "DATA_INVALID", f"job.yaml has no input folder named {name} (data: {', '.join(data) or 'none'})"
         )
-    return data[name].rstrip("/") + (f"/{path}" if path else "")
+    folder = data[name].rstrip("/")
+    # PATH is literal, but file:// URIs are percent-encoded. Other characters stay as they are, because fsspec passes
+    # patterns through this function.
+    literal = path.replace("%", "%25") if folder[:5].lower() == "file:" else path
+    return folder + (f"/{literal}" if path else "")
 
 
 def stat(uri: str) -> Optional[Entry]:

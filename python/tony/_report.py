@@ -4,6 +4,8 @@ import json
 import os
 from typing import Any, Dict, SupportsFloat
 
+from ._arguments import text
+from ._errors import TonyError
 from ._task import context
 
 
@@ -23,14 +25,42 @@ def append(line: Dict[str, Any]) -> None:
 def report(step: int, **metrics: SupportsFloat) -> None:
     """Reports the current step and its metrics, as in report(100, loss=0.3).
 
-    The job's page and `tony-ts status` show the step and the metrics. Outside a job, this function does nothing.
+    The job's page and `tony-ts status` show the step and the metrics. Outside a job, this function does nothing else
+    than to check its arguments.
+
+    Raises TonyError USAGE if the step is not a whole number of at least 0, or a metric is not a number.
     """
-    values = {name: float(value) for name, value in metrics.items()}
+    step = step_number(step)
+    values = {name: metric_value(name, value) for name, value in metrics.items()}
     # JSON supports neither NaN nor infinite numbers.
     finite = {name: value for name, value in values.items() if value - value == 0.0}
-    append({"type": "progress", "step": int(step), "metrics": finite})
+    append({"type": "progress", "step": step, "metrics": finite})
+
+
+def step_number(step: Any) -> int:
+    """Returns a step that a program passes. Accepts NumPy integers, and floats and tensors with a whole value."""
+    try:
+        value = None if isinstance(step, (str, bytes, bool)) else float(step)
+    except (TypeError, ValueError):
+        value = None
+    if value is None or not 0 <= value < 2**53 or value != int(value):
+        raise TonyError("USAGE", f"the step is {step!r}, but must be a whole number of at least 0")
+    return int(value)
+
+
+def metric_value(name: str, value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        kind = f"a {type(value).__name__}"
+    else:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            kind = f"a {type(value).__name__}"
+    raise TonyError("USAGE", f"the metric {name} is {kind}, but metrics must be numbers", f"Pass float({name}).")
 
 
 def notice(message: str, about: str = "") -> None:
     """Shows a message to the user. A later notice with the same `about` replaces this notice."""
+    text("message", message)
+    text("about", about)
     append({"type": "notice", "message": message, **({"about": about} if about else {})})

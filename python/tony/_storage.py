@@ -1,16 +1,28 @@
 """Stores checkpoints and results, and provides input folders. The executor copies the files, so programs do not need an
 HDFS client."""
 
+import contextlib
 import os
+import re
 import shutil
+import time
 from dataclasses import dataclass
 from typing import List, Optional
 
+from ._arguments import flag, local_path, text
 from ._errors import TonyError
-from ._report import append, notice
+from ._report import append, notice, step_number
 from ._services import LONG_TIMEOUT_S, ask
 from ._task import context
 
+# Number of checkpoints with shards that this process has saved, in a list of at most one element.
+_saves: List[int] = []
+# Pauses in seconds between the questions whether the other ranks have stored their parts.
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+# Time in seconds without progress after which a notice names the missing ranks, and after which the checkpoint fails.
+_NOTICE_AFTER_S = 60.0
+_LONGEST_WAIT_S = 1800.0
 # Local copy of the checkpoint most recently restored by this process.
 _restored: List[str] = []
 
@@ -22,22 +34,68 @@ class Checkpoint:
     path: str
 
 
-def save_checkpoint(step: int, path: str) -> None:
+def save_checkpoint(step: int, path: str, shards: bool = False) -> None:
     """Stores a copy of the local folder `path` as the checkpoint for this step.
 
     Call this function in a single process, usually the process with rank 0. It returns when the checkpoint is complete,
-    and removes old checkpoints according to `checkpoint.keep` in job.yaml. Outside a job, it does nothing.
+    and removes old checkpoints according to `checkpoint.keep` in job.yaml. Outside a job, it only checks its arguments.
 
-    Raises TonyError CHECKPOINT_FENCED if a newer generation of the job has started.
+    With `shards`, call it in every process with a rank, each time for the same step. The checkpoint contains the files
+    of all ranks, and is complete only when all ranks have stored their files. restore_checkpoint returns all files in
+    one folder. Files with the same name must be equal. The function returns in all processes when the checkpoint is
+    complete.
+
+    Raises TonyError CHECKPOINT_FENCED if a newer generation of the job has started, CHECKPOINT_FAILED if the checkpoint
+    cannot be stored, and USAGE if an argument is invalid.
     """
-    task = context()
+    task, step, folder, shards = context(), step_number(step), _folder(path), flag("shards", shards)
     if task.services is None:
         return
-    question = {"step": int(step), "path": os.path.abspath(path)}
-    ask("storage.save-checkpoint", question, LONG_TIMEOUT_S, repeat=False)
-    append({"type": "checkpoint", "step": int(step)})
-    if task.checkpoint_order is not None and os.path.exists(task.checkpoint_order):
-        os.remove(task.checkpoint_order)
+    if shards:
+        _save_part(step, folder)
+    else:
+        ask("storage.save-checkpoint", {"step": step, "path": folder}, LONG_TIMEOUT_S, repeat=False)
+    if not shards or task.rank == 0:
+        append({"type": "checkpoint", "step": step})
+    if task.checkpoint_order is not None:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(task.checkpoint_order)
+
+
+def _save_part(step: int, folder: str) -> None:
+    """Stores this rank's part of a checkpoint, and waits for all other ranks."""
+    task = context()
+    if task.rank is None:
+        raise TonyError("USAGE", f"the tasks of role {task.role} have no rank", "Set shards only in tasks with ranks.")
+    part = {"step": step, "save": _saves.pop() if _saves else 0, "rank": task.rank, "ranks": task.world_size}
+    _saves.append(part["save"] + 1)
+    missing, since, pause, is_told = None, time.monotonic(), _FIRST_PAUSE_S, False
+    while True:
+        answer = ask("storage.save-part", {**part, "path": folder}, LONG_TIMEOUT_S).answer
+        if "uri" in answer:
+            return
+        if answer["missing"] != missing:
+            missing, since = answer["missing"], time.monotonic()
+        waited = time.monotonic() - since
+        names = ", ".join(map(str, answer["missing"][:10]))
+        if waited > _LONGEST_WAIT_S:
+            reason = f"the checkpoint step-{step} is incomplete, because it has no part of rank {names}"
+            raise TonyError("CHECKPOINT_FAILED", reason, "Call save_checkpoint with shards=True in every rank.")
+        if waited > _NOTICE_AFTER_S and not is_told and task.rank == 0:
+            is_told = True
+            notice(f"the checkpoint step-{step} waits for rank {names}", about="shards")
+        time.sleep(pause)
+        pause = min(1.5 * pause, _LONGEST_PAUSE_S)
+
+
+def _folder(path: str) -> str:
+    folder = local_path("path", path)
+    if os.path.isfile(folder):
+        hint = "Pass the folder that contains the checkpoint's files, and nothing else."
+        raise TonyError("USAGE", f"{path} is a file, but a checkpoint consists of the files in a folder", hint)
+    if not os.path.isdir(folder):
+        raise TonyError("CHECKPOINT_FAILED", f"there is no folder {path}", "Write the checkpoint's files to it first.")
+    return folder
 
 
 def restore_checkpoint() -> Optional[Checkpoint]:
@@ -62,8 +120,10 @@ def restore_checkpoint() -> Optional[Checkpoint]:
 def data_dir(name: str, default: Optional[str] = None) -> str:
     """Returns the local path of the input folder `data.NAME` in job.yaml. Downloads the folder if it is on HDFS.
 
-    Outside a job, this function returns `default`.
+    Outside a job, this function returns `default`. In a job, `default` has no effect: `data` in job.yaml names the
+    folder.
     """
+    text("name", name)
     if context().services is None:
         if default is None:
             raise TonyError("DATA_INVALID", f"this process is not part of a job, so it has no input folder {name}")
@@ -74,7 +134,11 @@ def data_dir(name: str, default: Optional[str] = None) -> str:
 def save_output(path: str, name: str) -> Optional[str]:
     """Copies the local folder `path` to `name` in the job's output folder. Returns the URI of the copy, or None outside
     a job."""
+    if re.fullmatch(r"[\w.-]{1,200}", text("name", name), re.ASCII) is None or set(name) == {"."}:
+        reason = f"the name {name!r} of the output is not a name of a folder in the job's output folder"
+        raise TonyError("USAGE", reason, "Use letters, digits, dots, hyphens and underscores.")
+    folder = local_path("path", path)
     if context().services is None:
         return None
-    question = {"path": os.path.abspath(path), "name": name}
+    question = {"path": folder, "name": name}
     return str(ask("storage.upload-output", question, LONG_TIMEOUT_S, repeat=False).answer)

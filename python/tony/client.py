@@ -84,6 +84,8 @@ class Task:
     step: int
     metrics: Dict[str, float]
     attempts: int
+    # How often a program of the task has started.
+    program_starts: int
     failures: int
 
 
@@ -172,7 +174,8 @@ class Client:
         this machine. `on_event` is called with each value that `tony-ts submit --output json` prints, such as the plan.
         If the submission takes longer than `timeout` seconds, it is cancelled, so that no job is left running.
         """
-        words = ["submit", "--conf", os.fspath(conf), "--detach", *(["--local"] if local else []), *self._cluster]
+        place = ["--local"] if local else self._cluster
+        words = ["submit", "--conf", os.fspath(conf), "--detach", *place]
         for key, value in (set or {}).items():
             words += ["--set", f"{key}={json.dumps(value)}"]
         job: Optional[Value] = None
@@ -307,5 +310,6 @@ def _task(task: Value) -> Task:
         step=task["step"],
         metrics=task["metrics"],
         attempts=task["attempts"],
+        program_starts=task["programStarts"],
         failures=task["failures"],
     )

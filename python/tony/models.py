@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from . import _places
 from ._errors import TonyError
 from ._files import open_file
-from ._tfjs.config import hard_sigmoid, keras_layer, tfjs_topology, weight_names
+from ._tfjs.config import hard_sigmoid, keras_model, tfjs_topology, weight_names
 from ._tfjs.optimizer import keras_optimizer, tfjs_optimizer
 
 __all__ = ["load_optimizer", "load_tfjs", "register", "save_tfjs"]
@@ -39,7 +39,13 @@ def load_tfjs(place: str, custom_objects: Optional[Mapping[str, Any]] = None) ->
             f"{file} is not a layers model",
             "Export the model with exportLayersModel instead of exportGraphModel.",
         )
-    model = keras_layer(topology, custom_objects or {})
+    try:
+        model = keras_model(topology, custom_objects or {})
+    except TonyError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise TonyError("MODEL_UNREADABLE", f"Keras cannot build the model in {file}: {reason}") from error
     _assign(model, _read_weights(folder, document["weightsManifest"], "model"), file)
     return model
 

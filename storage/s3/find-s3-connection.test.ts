@@ -83,6 +83,17 @@ describe('the access key', () => {
     expect(await find('')).toMatchObject(general);
   });
 
+  test.each([
+    ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'],
+    ['AWS_SECRET_ACCESS_KEY', 'AWS_ACCESS_KEY_ID'],
+  ])('%s without %s is reported by name', async (set, unset) => {
+    const environment = { [set]: 'x', HOME: '/nonexistent' };
+    await expect(s3Finder({ environment, hadoop: null })('b')).rejects.toMatchObject({
+      message: `${set} is set, but ${unset} is not.`,
+      hint: `Set ${unset} as well.`,
+    });
+  });
+
   test('an access key is never printed, and can be encoded and decoded', async () => {
     const connection = await findS3Connection({ ...files(), AWS_PROFILE: 'work' }, null);
     expect(JSON.stringify(connection)).not.toContain('work-secret');

@@ -1,12 +1,71 @@
+import { homedir } from 'node:os';
+import path from 'node:path';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
-import { CREDENTIAL_PROVIDERS, credentialFinder, unsupportedStores } from '../../hadoop/credential-provider/credential-provider.ts';
+import { CREDENTIAL_PROVIDERS, credentialFinder, unsupportedStores } from '../../hadoop/tls/credential-provider.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { readIfExists } from '../../platform/files/read-if-exists.ts';
 import { Secret } from '../../platform/secret.ts';
-import { readAwsProfile } from './aws-profile.ts';
-import { bucketProperties, type Properties } from './bucket-properties.ts';
 import type { FindS3Connection, S3Connection } from './s3-connection.ts';
 
+const PREFIX = 'fs.s3a.';
+
+interface Properties {
+  get(key: string): string | undefined;
+}
+
+/**
+ * Returns the properties for a bucket. As in Hadoop, `fs.s3a.bucket.BUCKET.KEY` overrides `fs.s3a.KEY`.
+ * @param bucket the bucket's name, or '' for buckets that have no specific properties
+ */
+function bucketProperties(properties: Properties, bucket: string): Properties {
+  return {
+    get: (key) =>
+      (bucket === '' || !key.startsWith(PREFIX) ? undefined : properties.get(`${PREFIX}bucket.${bucket}.${key.slice(PREFIX.length)}`)) ??
+      properties.get(key),
+  };
+}
+
 type Environment = Readonly<Record<string, string | undefined>>;
+type Profile = Readonly<Record<string, string>>;
+
+/**
+ * Reads the profile named in AWS_PROFILE, or `default`, from the shared AWS files. Values in the credentials file take precedence over
+ * those in the config file. Missing files count as empty.
+ */
+async function readAwsProfile(environment: Environment): Promise<Profile> {
+  const name = environment.AWS_PROFILE || 'default';
+  const folder = path.join(environment.HOME || homedir(), '.aws');
+  const credentials = environment.AWS_SHARED_CREDENTIALS_FILE || path.join(folder, 'credentials');
+  const config = environment.AWS_CONFIG_FILE || path.join(folder, 'config');
+  const [keys, settings] = await Promise.all([readIfExists(credentials), readIfExists(config)]);
+  // In the config file, profile headings begin with the word `profile`, except for `default`.
+  return { ...sectionOf(settings ?? '', [`profile ${name}`, name]), ...sectionOf(keys ?? '', [name]) };
+}
+
+/** Returns the values in the named sections of an INI file. Ignores indented lines, because they contain nested values. */
+function sectionOf(text: string, names: readonly string[]): Profile {
+  const values: Record<string, string> = {};
+  let isWanted = false;
+  for (const line of text.split(/\r?\n/)) {
+    const end = line.indexOf(']');
+    if (line.startsWith('[') && end > 0) {
+      isWanted = names.includes(line.slice(1, end).trim().replace(/\s+/g, ' '));
+      continue;
+    }
+    const equals = line.indexOf('=');
+    if (isWanted && equals > 0 && !/^[\s#;]/.test(line)) {
+      values[line.slice(0, equals).trim().toLowerCase()] = withoutComment(line.slice(equals + 1).trim());
+    }
+  }
+  return values;
+}
+
+/** Removes a comment. It begins with `#` or `;` after white space. */
+function withoutComment(value: string): string {
+  const comment = /\s[#;]/.exec(value);
+  return comment === null ? value : value.slice(0, comment.index).trimEnd();
+}
+
 type Keys = Pick<S3Connection, 'accessKeyId' | 'secretAccessKey' | 'sessionToken'>;
 
 const DEFAULT_REGION = 'us-east-1';
@@ -170,6 +229,12 @@ function missingKeys(environment: Environment, properties: Properties | null): T
     return new TonyError('S3_CREDENTIALS_MISSING', `fs.s3a.aws.credentials.provider is ${providers}, which tony-ts does not support.`, {
       hint: 'Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary credentials, AWS_SESSION_TOKEN.',
     });
+  }
+  const names = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'] as const;
+  const [set] = names.filter((name) => given(environment[name]) !== undefined);
+  const [unset] = names.filter((name) => given(environment[name]) === undefined);
+  if (set !== undefined && unset !== undefined) {
+    return new TonyError('S3_CREDENTIALS_MISSING', `${set} is set, but ${unset} is not.`, { hint: `Set ${unset} as well.` });
   }
   const profile = given(environment.AWS_PROFILE);
   const where = profile === undefined ? "the environment, Hadoop's properties or the default profile" : `the profile ${profile}`;

@@ -45,6 +45,7 @@ export interface StoredObject {
   readonly key: string;
   readonly size: number;
   readonly modifiedAt: number;
+  readonly etag?: string;
 }
 
 export interface ListRequest {
@@ -114,7 +115,8 @@ export class S3Client {
 
   async head({ bucket, key }: ObjectPlace): Promise<StoredObject & { readonly writer: string | undefined }> {
     const head = await this.#client.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
-    return { key, size: head.ContentLength ?? 0, modifiedAt: head.LastModified?.getTime() ?? 0, writer: head.Metadata?.[WRITER] };
+    const { ContentLength: size = 0, LastModified, ETag, Metadata } = head;
+    return { key, size, modifiedAt: LastModified?.getTime() ?? 0, ...(ETag !== undefined && { etag: ETag }), writer: Metadata?.[WRITER] };
   }
 
   async headBucket(bucket: string): Promise<void> {
@@ -152,10 +154,11 @@ export class S3Client {
       }),
     );
     return {
-      objects: (page.Contents ?? []).map(({ Key = '', Size = 0, LastModified }) => ({
+      objects: (page.Contents ?? []).map(({ Key = '', Size = 0, LastModified, ETag }) => ({
         key: Key,
         size: Size,
         modifiedAt: LastModified?.getTime() ?? 0,
+        ...(ETag !== undefined && { etag: ETag }),
       })),
       prefixes: (page.CommonPrefixes ?? []).map(({ Prefix = '' }) => Prefix),
       token: page.IsTruncated === true ? page.NextContinuationToken : undefined,

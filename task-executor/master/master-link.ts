@@ -1,36 +1,20 @@
-import {
-  type ChannelCredentials,
-  type ClientDuplexStream,
-  type ClientUnaryCall,
-  Metadata,
-  makeClientConstructor,
-  type ServiceError,
-  status,
-} from '@grpc/grpc-js';
+import { type ChannelCredentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { formatAddress } from '../../platform/address.ts';
 import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Secret } from '../../platform/secret.ts';
-import {
-  type ExecutorMessage,
-  executorService,
-  type Hello,
-  type MasterMessage,
-  type ServiceAnswer,
-  type ServiceRequest,
-  type Welcome,
-} from '../../protos/executor-protocol.ts';
 import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
-import type { SessionMessage } from '../../protos/session-protocol.ts';
+import { type ClientStream, clientConstructor, onMessage, type ServiceClient } from '../../protos/services.ts';
 import { SessionStream } from '../../protos/session-stream.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import type { MasterAddress } from './master-address.ts';
 
 export interface MasterLinkEvents {
   /** The ApplicationMaster has accepted `hello`, which is the first message on this link. */
-  readonly welcome: (welcome: Welcome, hello: Hello) => void;
-  readonly message: (message: MasterMessage) => void;
+  readonly welcome: (welcome: TonyMessages['Welcome'], hello: TonyMessages['Hello']) => void;
+  readonly message: (message: TonyMessages['MasterMessage']) => void;
   readonly lost: () => void;
   /** The ApplicationMaster has permanently rejected this container. `masterAttempt` is 0 if unknown. */
   readonly refused: (masterAttempt: number, reason: string) => void;
@@ -40,7 +24,7 @@ export interface MasterLinkOptions {
   readonly master: { readonly host: string; readonly port: number };
   readonly certificate: Secret;
   readonly privateKey: Secret;
-  readonly hello: () => Hello;
+  readonly hello: () => TonyMessages['Hello'];
   /** Looks up the address of the newest ApplicationMaster attempt. Called when the current address does not respond. */
   readonly findMaster: () => Promise<MasterAddress | null>;
   readonly events: MasterLinkEvents;
@@ -60,14 +44,13 @@ const SERVE_BACKOFF = { firstMs: 50, mostMs: 1_000 };
 /** The largest response contains a 16 MiB feed record. */
 const LARGEST_ANSWER_BYTES = 17 * 1024 * 1024;
 
-const AttachClient = makeClientConstructor(executorService(), 'ApplicationMaster');
-type Client = InstanceType<typeof AttachClient>;
-type Stream = ClientDuplexStream<ExecutorMessage, MasterMessage>;
+const MasterClient = clientConstructor('ApplicationMaster');
+type Stream = ClientStream<'ExecutorMessage', 'MasterMessage'>;
 
 interface Connection {
-  readonly client: Client;
+  readonly client: ServiceClient<'ApplicationMaster'>;
   readonly stream: Stream;
-  readonly hello: Hello;
+  readonly hello: TonyMessages['Hello'];
   welcomed: boolean;
   over: boolean;
   /** Requests and sessions that end when the connection ends. */
@@ -97,23 +80,23 @@ export class MasterLink {
     if (this.#closed || this.#connection !== null) {
       return;
     }
-    const client = new AttachClient(formatAddress(this.#address), this.#credentials, {
+    const client = new MasterClient(formatAddress(this.#address), this.#credentials, {
       ...PINNED_CHANNEL_OPTIONS,
       'grpc.max_receive_message_length': LARGEST_ANSWER_BYTES,
     });
-    const stream = (client as unknown as { Attach: () => Stream }).Attach();
+    const stream = client.Attach();
     const deadline = setTimeout(() => this.#fail(connection, `no Welcome arrived within ${WELCOME_MS / 1000} s`), WELCOME_MS);
     const hello = this.#options.hello();
     const connection: Connection = { client, stream, hello, welcomed: false, over: false, calls: new Set(), deadline };
     this.#connection = connection;
-    stream.on('data', (message: MasterMessage) => this.#hear(connection, message));
+    onMessage(stream, (message) => this.#hear(connection, message));
     stream.on('error', (error: ServiceError) => this.#failWith(connection, error));
     stream.on('end', () => this.#fail(connection, 'the ApplicationMaster ended the stream'));
     stream.write({ hello });
   }
 
   /** Sends a message. If no link is open, drops the message and returns false. */
-  send(message: ExecutorMessage): boolean {
+  send(message: TonyMessages['ExecutorMessage']): boolean {
     const connection = this.#connection;
     if (connection === null || !connection.welcomed) {
       return false;
@@ -127,10 +110,10 @@ export class MasterLink {
    * `maxWaitMs`, or when `signal` aborts.
    */
   async serve(
-    request: Omit<ServiceRequest, 'containerId' | 'proof'>,
+    request: Omit<TonyMessages['ServiceRequest'], 'containerId' | 'proof'>,
     maxWaitMs: number,
     signal: AbortSignal,
-  ): Promise<ServiceAnswer | null> {
+  ): Promise<TonyMessages['ServiceAnswer'] | null> {
     const until = performance.now() + maxWaitMs;
     for (let failures = 1; !signal.aborted; failures++) {
       const connection = this.#connection;
@@ -150,17 +133,13 @@ export class MasterLink {
     return null;
   }
 
-  #serveOnce(connection: Connection, request: ServiceRequest, signal: AbortSignal): Promise<ServiceAnswer | null> {
+  #serveOnce(
+    connection: Connection,
+    request: TonyMessages['ServiceRequest'],
+    signal: AbortSignal,
+  ): Promise<TonyMessages['ServiceAnswer'] | null> {
     return new Promise((resolve) => {
-      const client = connection.client as unknown as {
-        Serve: (
-          request: ServiceRequest,
-          metadata: Metadata,
-          options: { deadline: number },
-          answered: (error: ServiceError | null, answer?: ServiceAnswer) => void,
-        ) => ClientUnaryCall;
-      };
-      const call = client.Serve(request, new Metadata(), { deadline: Date.now() + SERVE_MS }, (error, answer) => {
+      const call = connection.client.Serve(request, new Metadata(), { deadline: Date.now() + SERVE_MS }, (error, answer) => {
         connection.calls.delete(call);
         signal.removeEventListener('abort', cancel);
         if (error !== null && !signal.aborted && !connection.over) {
@@ -183,8 +162,7 @@ export class MasterLink {
     if (connection === null || !connection.welcomed) {
       return null;
     }
-    const client = connection.client as unknown as { Join: () => ClientDuplexStream<SessionMessage, SessionMessage> };
-    const call = client.Join();
+    const call = connection.client.Join();
     const session = new SessionStream(call);
     connection.calls.add(call);
     void session.closed.then(() => connection.calls.delete(call));
@@ -225,7 +203,7 @@ export class MasterLink {
     connection.client.close();
   }
 
-  #hear(connection: Connection, message: MasterMessage): void {
+  #hear(connection: Connection, message: TonyMessages['MasterMessage']): void {
     if (connection.over) {
       return;
     }

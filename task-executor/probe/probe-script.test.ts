@@ -8,15 +8,19 @@ import { parseFacts } from '../../conf/node-probe.ts';
 const SCRIPT = path.join(import.meta.dirname, 'probe.sh');
 
 /** Runs the script in a folder whose runtime is a shell script instead of Node.js. */
-async function runWith(node: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
+async function runWith(node: string, pythons: Readonly<Record<string, string>> = {}) {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-probe-'));
   onTestFinished(() => rm(folder, { recursive: true }));
   const file = path.join(folder, 'runtime/bin/node');
   await mkdir(path.dirname(file), { recursive: true });
   await writeFile(file, node);
   await chmod(file, 0o755);
-  return new Promise((resolve) => {
-    execFile('bash', [SCRIPT], { cwd: folder }, (error, stdout, stderr) =>
+  for (const [name, script] of Object.entries(pythons)) {
+    await writeFile(path.join(folder, name), script, { mode: 0o755 });
+  }
+  const env = { ...process.env, PATH: `${folder}:${process.env.PATH}` };
+  return new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve) => {
+    execFile('bash', [SCRIPT], { cwd: folder, env }, (error, stdout, stderr) =>
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     );
   });
@@ -45,4 +49,11 @@ test('if Node.js does not start, the script writes the facts to stderr, within t
   const facts = parseFacts(stderr);
   expect(facts).toMatchObject({ runtimeGlibc: ['2.28'], runtimeError: ["node: libc.so.6: version 'GLIBC_2.28' not found"] });
   expect(facts.runtime).toBeUndefined();
+});
+
+test('the script omits commands that are named like Python but do not run', async () => {
+  const { stdout } = await runWith(STARTS, { 'python3.98': '#!/bin/bash\nexit 127\n', 'python3.99': '#!/bin/bash\necho 3.99.0 pip\n' });
+  const names = parseFacts(stdout).python?.map((python) => python.split(' ')[0]);
+  expect(names).toContain('python3.99');
+  expect(names).not.toContain('python3.98');
 });

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Prints facts about a node, as `tony-probe NAME=VALUE`, for `tony-ts doctor --probe`. Uses only bash and core utilities, because it must
 # also run on nodes on which the shipped Node.js does not start. On these nodes, it writes the facts to stderr and fails, and YARN copies
-# the facts into its diagnostics (at most 4096 bytes). On all other nodes, probe-node.mjs sends the facts.
+# the facts into its diagnostics (at most 4096 bytes). On all other nodes, task-executor.mjs sends the facts (probe-node.ts).
 export LC_ALL=C
 node=runtime/bin/node
 
@@ -26,8 +26,8 @@ facts() {
   fact openFiles "$(ulimit -n)"
   fact ports "$(tr '\t' '-' </proc/sys/net/ipv4/ip_local_port_range)"
   for python in $(compgen -c python3 | grep -xE 'python3(\.[0-9]+)?' | sort -uV | head -n 12); do
-    fact python "$python $(quietly "$python" -c 'import importlib.util as u, platform as p
-print(p.python_version(), *[m for m in ("pip", "venv") if u.find_spec(m)])')"
+    found=$(quietly "$python" -c 'import importlib.util as u, platform as p
+print(p.python_version(), *[m for m in ("pip", "venv") if u.find_spec(m)])') && fact python "$python $found"
   done
   fact gpuDriver "$(sed -n 's/.*Kernel Module *\([0-9.]*\).*/\1/p' /proc/driver/nvidia/version 2>/dev/null | first)"
   fact gpuDevices "$(ls /dev | grep -cE '^nvidia[0-9]+$')"
@@ -42,7 +42,7 @@ started=$?
 facts >facts
 if [ "$started" = 0 ]; then
   fact runtime "$version" >>facts
-  exec "$node" --max-old-space-size=64 tony/probe-node.mjs
+  exec "$node" --max-old-space-size=64 tony/task-executor.mjs --probe
 fi
 fact runtimeError "$(printf '%s' "$version" | first)" >>facts
 cat facts >&2

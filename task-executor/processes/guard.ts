@@ -5,13 +5,13 @@ import type { Logger } from '../../platform/log.ts';
 
 /**
  * The guard's script. The script reads process group IDs from standard input, one per line, and acknowledges each with an empty line. Its
- * input is closed when the executor exits. The script then kills the process group that it read last, and all other processes in the same
- * session. The session ID is field 6 of /proc/PID/stat. The guard has its own session, so signals to the executor's process group do not
+ * input is closed when the executor exits. The script then kills the process group that it read last, all other processes in the same
+ * session, and all processes with the environment variable that follows the group in the line. The session ID is field 6 of /proc/PID/stat. The guard has its own session, so signals to the executor's process group do not
  * reach it.
  */
 const SCRIPT = `trap '' PIPE
-group=
-while read -r line; do group=$line; echo; done
+group= marker=
+while read -r line word; do group=$line; marker=$word; echo; done
 [ -n "$group" ] || exit 0
 exec 2>/dev/null
 kill -KILL -- "-$group"
@@ -19,6 +19,13 @@ for file in /proc/[0-9]*/stat; do
   read -r line <"$file" || continue
   set -- \${line##*) }
   if [ "$4" = "$group" ]; then pid=\${file#/proc/}; kill -KILL "\${pid%/stat}"; fi
+done
+[ -n "$marker" ] || exit 0
+for file in /proc/[0-9]*/environ; do
+  pid=\${file#/proc/}; pid=\${pid%/environ}
+  while IFS= read -r -d '' variable; do
+    if [ "$variable" = "$marker" ]; then kill -KILL "$pid"; break; fi
+  done <"$file"
 done`;
 const PAUSE_MS = 100;
 
@@ -40,8 +47,8 @@ export class Guard {
   }
 
   /** Resolves when the guard is ready to kill the process group when this process exits. With null, the guard no longer kills a group. */
-  async watch(group: number | null): Promise<void> {
-    this.#group = group === null ? '' : String(group);
+  async watch(group: number | null, marker: string | null = null): Promise<void> {
+    this.#group = group === null ? '' : `${group} ${marker ?? ''}`;
     await this.#update();
   }
 

@@ -1,4 +1,5 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { pause } from '../../platform/async/backoff.ts';
@@ -32,6 +33,8 @@ export interface GuardedOptions {
   readonly ready?: Promise<unknown>;
   /** Grace period in ms after a gentle kill. */
   readonly graceMs?: number;
+  /** True if all processes that inherit this process's environment end with it, even those with their own session. */
+  readonly endsDaemons?: boolean;
   /**
    * Returns the command that runs the launcher in a terminal, as the leader of the terminal's session. Null if the launcher must run
    * directly.
@@ -45,6 +48,9 @@ export interface ProcessEnd {
   readonly signal: string;
 }
 
+/** Name of the environment variable that marks a process's descendants. */
+export const PROGRAM_MARKER = 'TONY_PROGRAM_ID';
+
 /** A process with its own session. When the process or the executor exits, all of the session's processes are killed. */
 export class GuardedProcess {
   readonly pid: number;
@@ -52,20 +58,23 @@ export class GuardedProcess {
   readonly child: ChildProcess;
   /** Resolves when the process has exited and SIGKILL has been sent to its session's remaining processes. */
   readonly ended: Promise<ProcessEnd>;
+  /** Time at which the process failed, as measured by `performance.now()`. Null while it is running, and after a success. */
+  failedAt: number | null = null;
   readonly #graceMs: number;
   readonly #gentleSignal: NodeJS.Signals;
   /** Time at which the grace period after a gentle kill ends, as measured by `performance.now()`. */
   #graceEnds = 0;
   #alive = true;
 
-  private constructor(child: ChildProcess, pid: number, options: GuardedOptions) {
+  private constructor(child: ChildProcess, pid: number, options: GuardedOptions, marker: string | null) {
     this.child = child;
     this.pid = pid;
     this.#graceMs = options.graceMs ?? DEFAULT_GRACE_MS;
     // Interactive shells ignore SIGTERM.
     this.#gentleSignal = options.inTerminal ? 'SIGHUP' : 'SIGTERM';
-    this.tree = new ProcessTree(pid, performance.now());
+    this.tree = new ProcessTree(pid, performance.now(), marker);
     this.ended = exitOf(child).then(async (end) => {
+      this.failedAt = end.code === 0 ? null : performance.now();
       await this.#endRest();
       void options.guard.watch(null).catch(() => {});
       return end;
@@ -74,7 +83,10 @@ export class GuardedProcess {
 
   /** @throws if the process cannot be started */
   static async start(options: GuardedOptions): Promise<GuardedProcess> {
-    const { inTerminal = null, words, folder, environment } = options;
+    const { inTerminal = null, words, folder, endsDaemons = false } = options;
+    const id = endsDaemons ? randomUUID() : null;
+    const environment = id === null ? options.environment : { ...options.environment, [PROGRAM_MARKER]: id };
+    const marker = id === null ? null : `${PROGRAM_MARKER}=${id}`;
     const script = inTerminal === null ? LAUNCHER : `echo $$ >&${LEADER_FD}; exec ${LEADER_FD}>&-; ${LAUNCHER}`;
     const launcher = ['/bin/bash', '-c', script, 'bash', ...words];
     const [file = '', ...rest] = inTerminal?.(launcher) ?? launcher;
@@ -87,9 +99,9 @@ export class GuardedProcess {
     try {
       const pid =
         inTerminal === null ? (child.pid as number) : await reportedLeader((child.stdio as readonly unknown[])[LEADER_FD] as Readable);
-      const process = new GuardedProcess(child, pid, options);
+      const process = new GuardedProcess(child, pid, options, marker);
       guarded = process;
-      await options.guard.watch(pid);
+      await options.guard.watch(pid, marker);
       (options.ready ?? Promise.resolve()).then(
         () => word.end('go\n'),
         () => process.kill(false),
@@ -133,6 +145,11 @@ export class GuardedProcess {
     // Repeat the search, because a process may fork between the search and the signal.
     for (let round = 0; round < KILL_ROUNDS && (round === 0 || this.tree.members().length > 0); round++) {
       this.#signal('SIGKILL');
+    }
+    for (let round = 0, left = this.tree.marked(); round < KILL_ROUNDS && left.length > 0; round++, left = this.tree.marked()) {
+      for (const pid of left) {
+        killQuietly(pid, 'SIGKILL');
+      }
     }
     this.#alive = false;
   }

@@ -39,12 +39,15 @@ export interface TreeUsage {
 /** A process that leads a session and a process group, with all descendants that can be identified. */
 export class ProcessTree {
   readonly #root: number;
+  readonly #marker: string | null;
   #known: readonly number[];
   #searchAt = Number.NEGATIVE_INFINITY;
   #ticks = new Map<number, number>();
   #sampledAt: number;
 
-  constructor(root: number, now: number) {
+  /** @param marker an environment variable, `NAME=VALUE`, that only this tree's processes have, or null */
+  constructor(root: number, now: number, marker: string | null = null) {
+    this.#marker = marker;
     this.#root = root;
     this.#known = [root];
     this.#sampledAt = now;
@@ -81,6 +84,11 @@ export class ProcessTree {
       .map(({ pid }) => pid);
   }
 
+  /** Returns running processes that have inherited the marker in their environment, including daemons with their own session. */
+  marked(): readonly number[] {
+    return this.#marker === null ? [] : processIds().filter((pid) => pid !== process.pid && hasVariable(pid, this.#marker ?? ''));
+  }
+
   #living(): readonly ProcessStat[] {
     return this.#search(Number.NEGATIVE_INFINITY).filter(({ state }) => state !== 'Z');
   }
@@ -113,6 +121,15 @@ export class ProcessTree {
     this.#known = members.map(({ pid }) => pid);
     this.#searchAt = now + Math.min(LONGEST_SEARCH_MS, Math.max(SEARCH_MS, (performance.now() - began) / SEARCH_SHARE));
     return members;
+  }
+}
+
+function hasVariable(pid: number, variable: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(variable);
+  } catch {
+    // The process has ended, or belongs to another user.
+    return false;
   }
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { rootCertificates } from 'node:tls';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { authorityEnvironment } from './authority-files.ts';
+import { authorityEnvironment } from './task-folder.ts';
 
 const PEM = '-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----';
 let folder: string;

@@ -2,7 +2,7 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { homeFolder } from './home-folder.ts';
+import { homeFolder } from './task-folder.ts';
 
 let folder: string;
 beforeAll(async () => {

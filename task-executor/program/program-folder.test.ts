@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
-import { createProgramFolder } from './program-folder.ts';
+import { createProgramFolder } from './task-folder.ts';
 
 let container: string;
 let cache: string;

@@ -1,11 +1,12 @@
 import path from 'node:path';
+import type { TaskService } from '../../conf/frameworks/framework.ts';
+import { frameworkOf } from '../../conf/frameworks.ts';
+import type { ServiceFrame } from '../../contract/services/service-frame.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import type { ServiceFrame } from '../../training/process/service-frame.ts';
-import { RendezvousRelay } from '../horovod/rendezvous-relay.ts';
 import type { MasterLink } from '../master/master-link.ts';
-import type { ExecutorSettings } from '../settings/settings.ts';
 import { ServicesSocket } from './services-socket.ts';
+import type { ExecutorSettings } from './settings.ts';
 
 /** Prefix of the services that programs use to read and write storage. The executor itself provides these services. */
 const STORAGE_PREFIX = 'storage.';
@@ -27,7 +28,7 @@ export interface ProgramServicesOptions {
 export class ProgramServices {
   readonly #options: ProgramServicesOptions;
   #socket: ServicesSocket | null = null;
-  #relay: RendezvousRelay | null = null;
+  #ofFramework: TaskService | null = null;
 
   constructor(options: ProgramServicesOptions) {
     this.#options = options;
@@ -35,29 +36,28 @@ export class ProgramServices {
 
   /**
    * Opens the servers for a generation, and closes the previous generation's servers.
-   * @returns the services socket's folder, or null if the socket cannot be opened, and the port of Horovod's rendezvous server
-   * @throws if Horovod's rendezvous server cannot be opened
+   * @returns the services socket's folder, or null if the socket cannot be opened, and the port of the framework's service, or 0
+   * @throws if the framework's service cannot be opened
    */
-  async open(generation: number): Promise<{ readonly services: string | null; readonly rendezvousPort: number }> {
+  async open(generation: number): Promise<{ readonly services: string | null; readonly servicePort: number }> {
     this.close();
     const { settings, log, notice } = this.#options;
     const services = await this.#openSocket(generation);
-    if (settings.frozen.job.framework === 'horovod') {
-      this.#relay = await RendezvousRelay.open({ ask: (...request) => this.#forward(generation, ...request), notice, log });
-    }
-    return { services, rendezvousPort: this.#relay?.port ?? 0 };
+    const ask = (...request: [service: string, body: Uint8Array, signal: AbortSignal]) => this.#forward(generation, ...request);
+    this.#ofFramework = (await frameworkOf(settings.frozen.job.framework).services?.openInTask({ ask, notice, log })) ?? null;
+    return { services, servicePort: this.#ofFramework?.port ?? 0 };
   }
 
-  /** Sends the rendezvous entries to a new ApplicationMaster attempt, because the previous attempt kept them only in memory. */
+  /** Sends the state of the framework's service to a new ApplicationMaster attempt, because the previous one kept it only in memory. */
   masterReplaced(): void {
-    void this.#relay?.repeat();
+    void this.#ofFramework?.repeat();
   }
 
   close(): void {
     this.#socket?.close();
     this.#socket = null;
-    this.#relay?.close();
-    this.#relay = null;
+    this.#ofFramework?.close();
+    this.#ofFramework = null;
   }
 
   /** Returns the services socket's folder, or null if the socket cannot be opened. Most programs can run without the services. */

@@ -8,7 +8,7 @@ import { readStat } from '../../platform/process-stat.ts';
 import { bindFreePort } from '../bound-port.ts';
 import { Guard } from '../processes/guard.ts';
 import { ProcessTree } from '../processes/process-tree.ts';
-import { type EndedProgram, Program } from './program.ts';
+import { type EndedProgram, isFailedLoad, Program } from './program.ts';
 
 const log = pino({ level: 'silent' });
 
@@ -104,7 +104,31 @@ it('resumes a suspended program so that it can end gently', async () => {
 
 it('reports why a program could not be started', async () => {
   const { program } = await start('true', { folder: '/no/such/folder' });
-  expect(program).toMatchObject({ code: 127, stderrTail: expect.stringContaining('/no/such/folder') });
+  expect(program).toMatchObject({ code: 125, stderrTail: expect.stringContaining('/no/such/folder'), permanent: false });
+});
+
+it('a command that is too long for Linux is a permanent failure, and its description states the reason', async () => {
+  const { program } = await start(`: ${'x'.repeat(200_000)}`);
+  expect(program).toMatchObject({ code: 125, stderrTail: expect.stringContaining('128 KiB'), permanent: true });
+});
+
+it('ends processes that have left the session', async () => {
+  const { program, stdout } = await start('setsid bash -c "echo \\$\\$; exec sleep 1000" & until test -s stdout; do sleep 0.05; done');
+  await (program as Program).ended;
+  expect(isGone(Number(readFileSync(stdout, 'utf8')))).toBe(true);
+});
+
+it('recognizes a Python program that ends because it cannot be loaded', () => {
+  const ended = (lines: readonly string[], code = 1) => isFailedLoad({ code, signal: '', stderrTail: lines.join('\n') });
+  expect(ended(['Traceback (most recent call last):', "ModuleNotFoundError: No module named 'jax'"])).toBe(true);
+  expect(
+    ended(["[rank 1] ImportError: cannot import name 'a'", "[rank 1] failed with exit code 1; ending the task's other processes"]),
+  ).toBe(true);
+  expect(ended(['  File "train.py", line 3', '    def f(:', '          ^', 'SyntaxError: invalid syntax'])).toBe(true);
+  expect(ended(['  File "train.py", line 3', 'IndentationError: unexpected indent'])).toBe(true);
+  expect(ended(['json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)'])).toBe(false);
+  expect(ended(["ModuleNotFoundError: No module named 'jax'", 'ValueError: wrong'])).toBe(false);
+  expect(ended(["ModuleNotFoundError: No module named 'jax'"], 0)).toBe(false);
 });
 
 it('starts another guard when one has died', async () => {

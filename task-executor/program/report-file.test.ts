@@ -42,7 +42,7 @@ describe('ReportFile', () => {
     expect(progress.take()).toBeNull();
     writeFileSync(file, '{"type":"progress","step":1,"metrics":{"loss":2}}\n{"type":"prog');
     reports.read();
-    expect(progress.take()).toEqual({ step: 1, metrics: { loss: 2 }, checkpointStep: 0, notices: [] });
+    expect(progress.take()).toEqual({ step: 1, metrics: { loss: 2 }, checkpointStep: 0, notices: [], earlyEnd: null });
     expect(progress.take()).toBeNull();
     appendFileSync(
       file,
@@ -55,6 +55,7 @@ describe('ReportFile', () => {
       checkpointStep: 0,
       lostRank: 3,
       notices: [{ text: 'n', about: '' }],
+      earlyEnd: null,
     });
     reports.read(true);
     expect(progress.take()).toMatchObject({ checkpointStep: 9, lostRank: 3, notices: [] });

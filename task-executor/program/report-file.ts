@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
+import type { Report } from '../../contract/process/task-context.ts';
 import { parseJson } from '../../platform/json-value.ts';
-import type { Notice, ProgressMessage } from '../../protos/executor-protocol.ts';
-import type { Report } from '../../training/process/task-context.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 
 /** Maximum length of a report in bytes. Longer lines are ignored. */
 const MAX_LINE_BYTES = 64 * 1024;
@@ -65,8 +65,8 @@ export class ProgressSoFar {
   readonly #metrics = new Map<string, number>();
   #checkpointStep = 0;
   #lostRank: number | undefined;
-  #notices: readonly Notice[] = [];
-  #earlyEnd: ProgressMessage['earlyEnd'];
+  #notices: readonly TonyMessages['Notice'][] = [];
+  #earlyEnd: TonyMessages['EarlyEnd'] | null = null;
   #lastStep: number | null = null;
   #any = false;
   #news = false;
@@ -114,12 +114,12 @@ export class ProgressSoFar {
     this.#news = true;
   }
 
-  #note(notice: Notice): void {
+  #note(notice: TonyMessages['Notice']): void {
     this.#notices = withNotice(this.#notices, notice).slice(0, MAX_NOTICES);
   }
 
   /** Returns the newest reported values, or null if nothing has changed since the last call. */
-  take(): ProgressMessage | null {
+  take(): TonyMessages['Progress'] | null {
     if (!this.#news) {
       return null;
     }
@@ -130,12 +130,12 @@ export class ProgressSoFar {
   }
 
   /** Puts back a message that could not be sent, so that the next call to `take` returns it again. */
-  giveBack(message: ProgressMessage): void {
+  giveBack(message: TonyMessages['Progress']): void {
     this.#news = true;
-    this.#notices = this.#notices.reduce(withNotice, message.notices ?? []).slice(0, MAX_NOTICES);
+    this.#notices = this.#notices.reduce(withNotice, message.notices).slice(0, MAX_NOTICES);
   }
 
-  all(): ProgressMessage | null {
+  all(): TonyMessages['Progress'] | null {
     if (!this.#any) {
       return null;
     }
@@ -144,15 +144,15 @@ export class ProgressSoFar {
       metrics: Object.fromEntries(this.#metrics),
       checkpointStep: this.#checkpointStep,
       notices: [...this.#notices],
-      ...(this.#lostRank !== undefined && { lostRank: this.#lostRank }),
-      ...(this.#earlyEnd !== undefined && { earlyEnd: this.#earlyEnd }),
-      ...(this.#total > 0 && { total: this.#total }),
-      ...(this.#lastStep !== null && { ending: true }),
+      lostRank: this.#lostRank,
+      earlyEnd: this.#earlyEnd,
+      total: this.#total > 0 ? this.#total : undefined,
+      ending: this.#lastStep !== null ? true : undefined,
     };
   }
 }
 
-function withNotice(notices: readonly Notice[], notice: Notice): readonly Notice[] {
+function withNotice(notices: readonly TonyMessages['Notice'][], notice: TonyMessages['Notice']): readonly TonyMessages['Notice'][] {
   return [...notices.filter(({ about }) => about === '' || about !== notice.about), notice];
 }
 

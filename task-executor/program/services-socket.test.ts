@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ANSWER_LIMITS, encodeFrame, readFrame, type ServiceFrame } from '../../training/process/service-frame.ts';
-import { socketPath } from '../../training/process/service-socket.ts';
-import { Services } from '../../training/process/services.ts';
+import { ANSWER_LIMITS, encodeFrame, readFrame, type ServiceFrame } from '../../contract/services/service-frame.ts';
+import { socketPath } from '../../contract/services/service-socket.ts';
+import { Services } from '../../contract/services/services.ts';
 import { ServicesSocket, type ServicesSocketOptions } from './services-socket.ts';
 
 const answerOf = (head: object, body = ''): ServiceFrame => ({ head: Buffer.from(JSON.stringify(head)), body: Buffer.from(body) });

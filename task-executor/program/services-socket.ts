@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { chmod, mkdir, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import path from 'node:path';
+import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from '../../contract/services/service-frame.ts';
+import { socketPath } from '../../contract/services/service-socket.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import { ANSWER_LIMITS, encodeFrame, REQUEST_LIMITS, readFrame, type ServiceFrame } from '../../training/process/service-frame.ts';
-import { socketPath } from '../../training/process/service-socket.ts';
 
 /** Maximum number of concurrent requests. Limits memory usage, because each request may buffer an entire response. */
 const AT_ONCE = 16;

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { lastLines, tailOf } from './stderr-tail.ts';
+import { lastLines, tailOf } from './program.ts';
 
 it('keeps the last whole lines', () => {
   expect(lastLines(Buffer.from('a\nb\n\n'), false, '/program')).toBe('a\nb');
@@ -11,6 +11,12 @@ it('keeps the last whole lines', () => {
   expect(lastLines(Buffer.from('€uro').subarray(1), true, '/program')).toBe('uro');
   const lines = Array.from({ length: 100 }, (_, index) => `line ${index}`);
   expect(lastLines(Buffer.from(lines.join('\n')), false, '/program').split('\n')).toEqual(lines.slice(80));
+});
+
+it('keeps what a terminal shows of progress bars, and the lines before them', () => {
+  const bar = Array.from({ length: 1_000 }, (_, done) => `epoch 0: ${done}%|███ |`).join('\r');
+  const text = `before\n${bar}\nTraceback\r\nValueError: wrong\r\n`;
+  expect(lastLines(Buffer.from(text), false, '/program')).toBe('before\nepoch 0: 999%|███ |\nTraceback\nValueError: wrong');
 });
 
 it('reads only the lines of one run and at most 4 KiB, and returns nothing for a missing file', async () => {

@@ -1,28 +1,189 @@
-import { existsSync } from 'node:fs';
-import { cp, rm, writeFile } from 'node:fs/promises';
+import { constants, existsSync } from 'node:fs';
+import { access, chmod, cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { CONTAINER_LAYOUT, type Job } from '../../conf/job.ts';
+import { rootCertificates } from 'node:tls';
+import type { FrameworkEnvironment, FrameworkTask } from '../../conf/frameworks/framework.ts';
+import { firstProcess } from '../../conf/frameworks/gang.ts';
+import type { FrameworkName } from '../../conf/frameworks/names.ts';
+import { nodeCommand } from '../../conf/frameworks/node-command.ts';
+import { frameworkOf } from '../../conf/frameworks.ts';
+import { CONTAINER_LAYOUT, type Job, type Role } from '../../conf/job.ts';
 import { processesOf } from '../../conf/processes.ts';
-import type { Framework } from '../../conf/values/frameworks.ts';
+import { programEnvironment, runtimeEnvironment } from '../../contract/process/program-environment.ts';
+import type { Member, TaskContext } from '../../contract/process/task-context.ts';
+import { TASK_ENVIRONMENT } from '../../contract/process/task-environment.ts';
 import { AUTHORITIES } from '../../hadoop/configuration/authorities.ts';
+import { copyTree } from '../../platform/files/copy-tree.ts';
+import { ifMissing } from '../../platform/files/if-missing.ts';
+import { restoreNames } from '../../platform/files/portable-names.ts';
 import { shellWord } from '../../platform/text/shell-word.ts';
-import type { MemberMessage } from '../../protos/executor-protocol.ts';
-import { programEnvironment, runtimeEnvironment } from '../../training/process/program-environment.ts';
-import type { Member, TaskContext } from '../../training/process/task-context.ts';
-import { type FrameworkEnvironment, frameworkEnvironment, inheritsPort } from '../frameworks/framework-environment.ts';
-import type { GangPlace } from '../frameworks/gang.ts';
-import { runsMpi } from '../frameworks/mpi.ts';
-import { nodeCommand } from '../frameworks/node-command.ts';
-import { interfaceOfHost } from '../horovod/network-interface.ts';
-import { prepareMpi } from '../mpi/prepare-mpi.ts';
+import type { TonyMessages } from '../../protos/tony-messages.ts';
 import { type Activation, activateEnvironment } from '../python/activate-environment.ts';
-import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from '../settings/settings.ts';
-import { authorityEnvironment } from './authority-files.ts';
-import { homeFolder } from './home-folder.ts';
 import type { ProcessPlan } from './process-launcher.ts';
 import { LISTENER_FD } from './program.ts';
-import { createProgramFolder, emptyTemporaryFolder } from './program-folder.ts';
-import { userEnvironment } from './user-environment.ts';
+import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
+
+type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank' | 'worldSize' | 'generation' | 'checkpoint'>;
+
+/** Variables that give access to the executor's credentials and connections. The program must not inherit them. */
+const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
+
+/**
+ * Returns the environment for the user's program. Later sources take precedence: the container's variables, the framework's defaults, the
+ * variables that the job and the role set, the framework's variables for the first process, and the task's identity.
+ */
+export function userEnvironment(
+  container: Readonly<Record<string, string | undefined>>,
+  job: Readonly<Record<string, string>>,
+  task: TaskIdentity & { readonly taskFile: string },
+  framework: FrameworkEnvironment,
+): Record<string, string> {
+  const inherited = Object.entries(container).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !KEPT_BACK.has(entry[0]),
+  );
+  return {
+    ...Object.fromEntries(inherited),
+    ...framework.defaults,
+    ...job,
+    ...framework.processes[0],
+    [TASK_ENVIRONMENT.taskFile]: task.taskFile,
+    [TASK_ENVIRONMENT.applicationId]: task.applicationId,
+    [TASK_ENVIRONMENT.role]: task.role,
+    [TASK_ENVIRONMENT.index]: String(task.index),
+    [TASK_ENVIRONMENT.worldSize]: String(task.worldSize),
+    [TASK_ENVIRONMENT.generation]: String(task.generation),
+    [TASK_ENVIRONMENT.checkpointDir]: task.checkpoint.dir,
+    ...(task.rank !== null && { [TASK_ENVIRONMENT.rank]: String(task.rank) }),
+  };
+}
+
+/*
+ * Each run of the user's program gets its own working directory, `<container>/program/<generation>`. This is a copy of
+ * `<container>/source`, which is a link into the NodeManager's cache. The user's containers and jobs on that node share the cache, so a
+ * program that wrote there would change the files of later jobs. Files and archives that job.yaml lists may be large, so the working
+ * directory contains only links to them.
+ */
+
+/**
+ * Creates a generation's working directory, and removes the working directories of earlier generations.
+ * @param container absolute path of the container's working directory
+ * @param source absolute path of the localised source, or null for an empty working directory
+ * @param onLeftOver receives each earlier directory that cannot be removed; YARN removes the directory with the container
+ * @returns absolute path of the new working directory
+ */
+export async function createProgramFolder(
+  container: string,
+  generation: number,
+  source: string | null,
+  onLeftOver: (folder: string, error: unknown) => void,
+): Promise<string> {
+  const parent = path.join(container, CONTAINER_LAYOUT.program);
+  const folder = path.join(parent, String(generation));
+  await mkdir(parent, { recursive: true, mode: 0o700 });
+  const earlier = (await readdir(parent)).map((name) => path.join(parent, name));
+  await Promise.all(earlier.map((each) => removeTree(each).catch((error: unknown) => onLeftOver(each, error))));
+  await mkdir(folder, { mode: 0o700 });
+  if (source !== null) {
+    await copyTree(source, folder);
+    await restoreNames(folder);
+  }
+  const files = path.join(container, CONTAINER_LAYOUT.files);
+  for (const name of await readdir(files).catch(ifMissing([]))) {
+    await symlink(path.relative(folder, path.join(files, name)), path.join(folder, name));
+  }
+  return folder;
+}
+
+/**
+ * Empties the folder for the program's temporary files, which YARN removes with the container, even if the program is killed.
+ * @param container absolute path of the container's working directory, which is also the executor's
+ * @returns the value of TMPDIR. The path leads through /proc, because programs create Unix sockets in TMPDIR, the kernel limits a socket's
+ * path to 108 bytes, and the path of a container is longer than that.
+ */
+async function emptyTemporaryFolder(container: string, onLeftOver: (folder: string, error: unknown) => void): Promise<string> {
+  const folder = path.join(container, CONTAINER_LAYOUT.temporary);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const earlier = (await readdir(folder)).map((name) => path.join(folder, name));
+  await Promise.all(earlier.map((each) => removeTree(each).catch((error: unknown) => onLeftOver(each, error))));
+  return `/proc/${process.pid}/cwd/${CONTAINER_LAYOUT.temporary}`;
+}
+
+/** Removes a folder. If this fails, restores the write permission, which a program may have removed, and tries again. */
+async function removeTree(folder: string): Promise<void> {
+  try {
+    await rm(folder, { recursive: true, force: true });
+  } catch {
+    await makeWritable(folder);
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+async function makeWritable(folder: string): Promise<void> {
+  await chmod(folder, 0o700);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    if (entry.isDirectory()) {
+      await makeWritable(path.join(folder, entry.name));
+    }
+  }
+}
+
+/**
+ * Returns the home folder for the user's program. YARN sets HOME to `/home/` (`yarn.nodemanager.user-home-dir`), where users cannot create
+ * files. Programs that store settings or caches in HOME would fail, so they get a home folder inside the container.
+ * @param container absolute path of the container's working directory
+ * @param home value of HOME in the container
+ */
+export async function homeFolder(container: string, home: string): Promise<string> {
+  try {
+    await access(home, constants.W_OK | constants.X_OK);
+    return home;
+  } catch {
+    const own = path.join(container, CONTAINER_LAYOUT.home);
+    await mkdir(own, { recursive: true, mode: 0o700 });
+    return own;
+  }
+}
+
+/** Files that contain the operating system's certificate authorities on Debian and Alpine, Red Hat, and SUSE. */
+const SYSTEM_BUNDLES = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/ca-bundle.pem'];
+/** Contains only the cluster's authorities, because Node.js adds this file to its own authorities. */
+const ADDITIONAL = 'cluster-authorities.pem';
+/** Contains all authorities, for programs that replace their own authorities with this file. */
+const ALL = 'all-authorities.pem';
+/** Environment variables that tell OpenSSL, curl, and the Python packages requests and botocore which file contains all authorities. */
+const REPLACING = ['SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'];
+
+/**
+ * Writes the cluster's certificate authorities to files in the container's folder. Returns the environment variables that make programs
+ * trust these authorities, except those that `environment` already sets.
+ * @param authorities authorities in PEM format, or an empty string if the cluster does not have its own
+ */
+export async function authorityEnvironment(
+  folder: string,
+  authorities: string,
+  environment: Readonly<Record<string, string | undefined>>,
+  systemBundles: readonly string[] = SYSTEM_BUNDLES,
+): Promise<Record<string, string>> {
+  if (authorities === '') {
+    return {};
+  }
+  const [additional, all] = [path.join(folder, ADDITIONAL), path.join(folder, ALL)];
+  const system = await firstBundle(systemBundles);
+  await Promise.all([writeFile(additional, `${authorities.trim()}\n`), writeFile(all, `${system.trim()}\n${authorities.trim()}\n`)]);
+  const variables = { NODE_EXTRA_CA_CERTS: additional, ...Object.fromEntries(REPLACING.map((name) => [name, all])) };
+  return Object.fromEntries(Object.entries(variables).filter(([name]) => environment[name] === undefined));
+}
+
+/** Returns the contents of the first readable file, or the authorities that Node.js includes if none of the files is readable. */
+async function firstBundle(files: readonly string[]): Promise<string> {
+  for (const file of files) {
+    const text = await readFile(file, 'latin1').catch(() => '');
+    if (text.includes('BEGIN CERTIFICATE')) {
+      return text;
+    }
+  }
+  return rootCertificates.join('\n');
+}
 
 /** The folder, files and environment for one run of the user's program. */
 export interface PreparedRun {
@@ -41,12 +202,12 @@ export interface RunRequest {
   /** The user's command. */
   readonly command: string;
   readonly generation: number;
-  readonly members: readonly MemberMessage[];
+  readonly members: readonly TonyMessages['Member'][];
   readonly port: number;
   /** The services socket's folder, or null if there is none. */
   readonly services: string | null;
-  /** Port on 127.0.0.1 on which the relay to the rendezvous store listens, or 0 if the framework does not use the store. */
-  readonly rendezvousPort: number;
+  /** Port on 127.0.0.1 on which the framework's service listens, or 0 if the framework has no service. */
+  readonly servicePort: number;
   readonly jobEnvironment: Readonly<Record<string, string>>;
 }
 
@@ -77,11 +238,8 @@ export async function prepareRun(
     writeFile(reportFile, '', { mode: 0o600, flag: 'wx' }),
   ]);
   const { framework, python } = settings.frozen.job;
-  const place = gangPlace(settings, context);
-  const ofFramework = frameworkEnvironment(framework, place, {
-    rendezvousPort: request.rendezvousPort,
-    interface: framework === 'horovod' ? await interfaceOfHost(settings.host) : null,
-  });
+  const task = frameworkTask(settings, request, context);
+  const variables = (await frameworkOf(framework).variables?.(task)) ?? { defaults: {}, processes: [{}] };
   // Hadoop clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
   const own = {
@@ -92,7 +250,7 @@ export async function prepareRun(
     TMPDIR: await emptyTemporaryFolder(folder, onLeftOver),
   };
   const environment = {
-    ...userEnvironment(own, request.jobEnvironment, { ...context, taskFile }, ofFramework),
+    ...userEnvironment(own, request.jobEnvironment, { ...context, taskFile }, variables),
     ...(tokens !== null && { [EXECUTOR_ENVIRONMENT.credentials]: tokens }),
   };
   const bundles = path.join(folder, CONTAINER_LAYOUT.bundles);
@@ -111,7 +269,7 @@ export async function prepareRun(
     reportFile,
     checkpointOrder,
     rank: context.rank,
-    command: await commandFor(settings, request, { ...place, rank: context.rank }, ofFramework, activation),
+    command: await commandFor(settings, request, task, variables, activation),
   };
 }
 
@@ -119,23 +277,25 @@ function authoritiesOf({ frozen: { cluster } }: ExecutorSettings): string {
   return cluster.kind === 'yarn' ? (cluster.hadoop[AUTHORITIES] ?? '') : '';
 }
 
-function gangPlace({ frozen, role }: ExecutorSettings, context: TaskContext): GangPlace {
+function frameworkTask({ frozen, role, host }: ExecutorSettings, { servicePort }: RunRequest, context: TaskContext): FrameworkTask {
   const { processesPerTask, roles } = frozen.job;
   const members = context.members.map((member) => {
     const ofMember = roles.find(({ name }) => name === member.role);
     return { ...member, processes: ofMember === undefined ? 1 : processesOf(processesPerTask, ofMember) };
   });
-  return { ...context, maxRestarts: role.restart.maxRestarts, members };
+  const { applicationId, generation, index } = context;
+  const place = { applicationId, generation, role: role.name, index, maxRestarts: role.restart.maxRestarts, members };
+  return { ...place, host, vcores: role.resources.vcores, servicePort };
 }
 
 /**
- * Returns the user's command, or, for a task with several processes, the launcher's command.
+ * Returns the framework's command for the task or the user's command. For a task with several processes, returns the launcher's command.
  * @param activation a message if the Python environment does not work on this node
  */
 async function commandFor(
   { folder, frozen }: ExecutorSettings,
   request: RunRequest,
-  place: GangPlace & { readonly rank: number | null },
+  task: FrameworkTask,
   { processes }: FrameworkEnvironment,
   activation: Activation | string | null,
 ): Promise<string> {
@@ -146,30 +306,40 @@ async function commandFor(
   const { generation } = request;
   const setup = activation === null || activation.setup === '' ? '' : `${activation.setup}\n`;
   const command = `${setup}${request.command}`;
-  if (frozen.job.framework === 'mpi' && runsMpi(place)) {
-    // Processes started by mpirun inherit the agents' environment.
-    return `${setup}${await prepareMpi(folder, place, request.command)}`;
+  const programs = path.join(folder, CONTAINER_LAYOUT.bundles);
+  const own = await frameworkOf(frozen.job.framework).processes?.(task, { command: request.command, folder, programs });
+  if (own != null) {
+    // The framework's processes, such as those started by mpirun, inherit the environment.
+    return `${setup}${own}`;
   }
   if (processes.length === 1) {
     return command;
   }
   const plan: ProcessPlan = {
     command,
-    processes: processes.map((environment) => ({ prefix: `[rank ${environment.RANK ?? environment.HOROVOD_RANK}] `, environment })),
+    processes: processes.map((environment, local) => ({ prefix: `[rank ${firstProcess(task) + local}] `, environment })),
   };
   const file = path.join(folder, `processes-${generation}.json`);
   await writeFile(file, JSON.stringify(plan), { mode: 0o600 });
-  return `exec ${nodeCommand(path.join(folder, CONTAINER_LAYOUT.bundles, 'process-launcher.mjs'), file)}`;
+  return `exec ${nodeCommand(path.join(programs, 'process-launcher.mjs'), file)}`;
+}
+
+/**
+ * Returns true if programs in this role inherit the socket that is bound to the task's port. The framework's own server opens the port
+ * instead.
+ */
+export function inheritsPort({ framework }: Pick<Job, 'framework'>, { spare }: Pick<Role, 'spare'>): boolean {
+  return frameworkOf(framework).opensServer !== true || spare;
 }
 
 /** Returns the variables that a program uses to find the tony-ts software. */
 function softwareEnvironment(
-  framework: Framework,
+  framework: FrameworkName,
   bundles: string,
   runtime: string | null,
   environment: Readonly<Record<string, string>>,
 ): Record<string, string> {
-  if (framework !== 'tfjs' && framework !== 'none') {
+  if (frameworkOf(framework).trainingLibrary === 'never') {
     return runtimeEnvironment(runtime, environment);
   }
   return existsSync(path.join(bundles, 'register.mjs')) ? programEnvironment(bundles, runtime, environment) : {};

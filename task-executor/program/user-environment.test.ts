@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import { TASK_VARIABLES } from '../../conf/values/task-variables.ts';
-import { TASK_ENVIRONMENT } from '../../training/process/task-context.ts';
-import { userEnvironment } from './user-environment.ts';
+import { TASK_ENVIRONMENT } from '../../contract/process/task-environment.ts';
+import { PROGRAM_MARKER } from '../processes/guarded-process.ts';
+import { userEnvironment } from './task-folder.ts';
 
 const NO_FRAMEWORK = { defaults: {}, processes: [{}] };
 const task = {
@@ -45,5 +46,5 @@ it('sets no rank for a task without a rank', () => {
 });
 
 it('job.yaml reserves every variable that is set for a task', () => {
-  expect([...TASK_VARIABLES].sort()).toEqual(Object.values(TASK_ENVIRONMENT).sort());
+  expect([...TASK_VARIABLES].sort()).toEqual([...Object.values(TASK_ENVIRONMENT), PROGRAM_MARKER].sort());
 });

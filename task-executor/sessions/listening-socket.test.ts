@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { listeningSockets, parseListeningSockets } from './listening-socket.ts';
+import { listeningSockets, parseListeningSockets } from './serve-session.ts';
 
 async function listenOn(host: string): Promise<number> {
   const server = createServer();

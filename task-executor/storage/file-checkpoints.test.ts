@@ -81,7 +81,7 @@ describe('FileCheckpoints', () => {
   test('refuses links, empty folders and a file with the name of the index', async () => {
     const each = checkpoints(1);
     await symlink('/etc/passwd', path.join(local, 'link'));
-    await expect(each.save(1, local, signal)).rejects.toThrow('link is neither a file nor a folder');
+    await expect(each.save(1, local, signal)).rejects.toThrow('link is a symbolic link');
     await rm(path.join(local, 'link'));
     await writeFile(path.join(local, 'files.json'), '');
     await expect(each.save(1, local, signal)).rejects.toThrow('which tony-ts writes itself');

@@ -1,12 +1,13 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
+import type { CheckpointFolders, PendingCheckpoint } from '../../contract/checkpoint/checkpoint-folders.ts';
+import type { Origin } from '../../contract/checkpoint/checkpoint-format.ts';
+import { openCheckpointFolders } from '../../contract/checkpoint/open-checkpoint-folders.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type CopiedFile, downloadFile, uploadFolder } from '../../storage/copy-files.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import type { CheckpointFolders } from '../../training/checkpoint/checkpoint-folders.ts';
-import type { Origin } from '../../training/checkpoint/checkpoint-format.ts';
-import { openCheckpointFolders } from '../../training/checkpoint/open-checkpoint-folders.ts';
+import { type CheckpointPart, CheckpointParts, mergeParts, type PartFile } from './checkpoint-parts.ts';
 import { isVersionName } from './local-versions.ts';
 
 /**
@@ -23,8 +24,11 @@ interface Index extends Origin {
   readonly folder?: string | undefined;
   /** Subfolder of the synchronized folder to which the files belong. See RestoredCheckpoint. */
   readonly target?: string | undefined;
-  readonly files: readonly CopiedFile[];
+  readonly files: readonly StoredFile[];
 }
+
+/** `part` is the subfolder with the file, or undefined if no rank but the writer has added files. */
+type StoredFile = CopiedFile & Partial<PartFile>;
 
 export interface RestoredCheckpoint {
   readonly step: number;
@@ -79,21 +83,95 @@ export class FileCheckpoints {
     const pending = await this.#folders.begin(step, this.#origin);
     const uri = await this.#folders.unlessFenced(pending, async () => {
       const files = await uploadFolder(this.#storage, local, pending.uri, signal);
-      if (files.length === 0 || files.some(({ name }) => name === INDEX)) {
-        const what = files.length === 0 ? 'contains no files' : `contains a file named ${INDEX}, which tony-ts writes itself`;
-        throw new TonyError('CHECKPOINT_FAILED', `${local} ${what}`);
-      }
       await verify?.();
-      const { applicationId, generation } = this.#origin;
-      const folder = this.#folders.subFolder(pending);
-      const index: Index = { version: 1, applicationId, generation, step, createdAt: new Date().toISOString(), folder, target, files };
-      return await this.#folders.publish(pending, Buffer.from(`${JSON.stringify(index, null, 1)}\n`));
+      return await this.#publish(pending, files, local, target);
     });
+    await this.#prune(step, protect);
+    return uri;
+  }
+
+  /**
+   * Stores this rank's part of a checkpoint to which every rank adds files. Returns immediately if other ranks have to act first. The caller
+   * then repeats the call until the checkpoint is complete.
+   * @returns the checkpoint's URI, or the ranks that this rank is waiting for
+   * @throws TonyError like `save`, and CHECKPOINT_FAILED if the ranks save different steps, or different files with the same name
+   */
+  async savePart(part: CheckpointPart, signal: AbortSignal): Promise<{ readonly uri: string } | { readonly missing: readonly number[] }> {
+    const { step, rank } = part;
+    const parts = new CheckpointParts(this.#storage, this.#folders.dir, this.#origin, part);
+    await parts.refresh();
+    if (rank === 0 && !parts.has('begun')) {
+      await parts.removeOld();
+      await parts.write('begun', await this.#folders.begin(step, this.#origin));
+    }
+    const pending = (await parts.read('begun')) as PendingCheckpoint | null;
+    if (pending === null) {
+      return { missing: [0] };
+    }
+    if (pending.step !== step || !this.#folders.isPendingHere(pending)) {
+      throw new TonyError('CHECKPOINT_FAILED', `rank ${rank} saves step ${step}, but rank 0 saves step ${pending.step}`, {
+        hint: 'Let every rank save the same steps in the same order.',
+      });
+    }
+    if (!parts.has(`arrived-${rank}`)) {
+      await parts.write(`arrived-${rank}`, {});
+      await parts.refresh();
+    }
+    const absent = parts.missing('arrived');
+    if (absent.length > 0) {
+      return { missing: absent };
+    }
+    if (!parts.has(`stored-${rank}`)) {
+      const files = await this.#folders.unlessFenced(pending, async () => await uploadPart(this.#storage, pending, part, signal));
+      await parts.write(`stored-${rank}`, files);
+      await parts.refresh();
+    }
+    if (rank === 0 && !parts.has('ended')) {
+      const missing = parts.missing('stored');
+      if (missing.length > 0) {
+        return { missing };
+      }
+      await parts.write('ended', await this.#completeParts(parts, pending, part));
+    }
+    const ended = (await parts.read('ended')) as { readonly uri: string } | { readonly failed: readonly [string, string] } | null;
+    if (ended !== null && 'failed' in ended) {
+      throw new TonyError('CHECKPOINT_FAILED', ended.failed[0], { hint: ended.failed[1] });
+    }
+    return ended ?? { missing: [0] };
+  }
+
+  async #completeParts(parts: CheckpointParts, pending: PendingCheckpoint, { ranks, path: local }: CheckpointPart): Promise<object> {
+    try {
+      const stored = await Promise.all(Array.from({ length: ranks }, (_, rank) => parts.read(`stored-${rank}`)));
+      const files = mergeParts(stored as PartFile[][]);
+      const uri = await this.#folders.unlessFenced(pending, async () => await this.#publish(pending, files, local, undefined));
+      await this.#prune(pending.step, undefined);
+      return { uri };
+    } catch (error) {
+      if (error instanceof TonyError && error.code === 'CHECKPOINT_FAILED') {
+        return { failed: [error.message, error.hint] };
+      }
+      throw error;
+    }
+  }
+
+  async #publish(pending: PendingCheckpoint, files: readonly StoredFile[], local: string, target: string | undefined): Promise<string> {
+    if (files.length === 0 || files.some(({ name }) => name === INDEX)) {
+      const what = files.length === 0 ? 'contains no files' : `contains a file named ${INDEX}, which tony-ts writes itself`;
+      throw new TonyError('CHECKPOINT_FAILED', `${local} ${what}`);
+    }
+    const { applicationId, generation } = this.#origin;
+    const { step } = pending;
+    const folder = this.#folders.subFolder(pending);
+    const index: Index = { version: 1, applicationId, generation, step, createdAt: new Date().toISOString(), folder, target, files };
+    return await this.#folders.publish(pending, Buffer.from(`${JSON.stringify(index, null, 1)}\n`));
+  }
+
+  async #prune(step: number, protect: number | undefined): Promise<void> {
     const stored = (await this.#folders.steps()).filter((each) => each <= step);
     for (const old of stored.slice(this.#keep).filter((each) => each !== protect)) {
       await this.#folders.drop(old, async () => false);
     }
-    return uri;
   }
 
   /**
@@ -141,13 +219,39 @@ export class FileCheckpoints {
   async #download(step: number, { folder: subFolder, files }: CheckedIndex, folder: string, signal: AbortSignal): Promise<void> {
     const uri = joinUri(this.#folders.dir, `step-${step}`);
     const place = subFolder === undefined ? uri : joinUri(uri, subFolder);
-    for (const { name, bytes, sha256 } of files) {
-      const copy = await downloadFile(this.#storage, joinUri(place, ...name.split('/')), path.join(folder, name), signal);
+    for (const { name, bytes, sha256, part } of files) {
+      const from = joinUri(place, ...(part === undefined ? [] : [part]), ...name.split('/'));
+      const copy = await downloadFile(this.#storage, from, path.join(folder, name), signal);
       if (copy.bytes !== bytes || copy.sha256 !== sha256) {
         throw new TonyError('CHECKPOINT_DAMAGED', `the checksum of ${uri}/${name} is wrong`);
       }
     }
   }
+}
+
+/** Uploads of parts, keyed by checkpoint and local folder. The ranks of a task may share a folder. */
+const uploads = new Map<string, Promise<PartFile[]>>();
+
+async function uploadPart(
+  storage: Storage,
+  { uri }: PendingCheckpoint,
+  { rank, path: local }: CheckpointPart,
+  signal: AbortSignal,
+): Promise<PartFile[]> {
+  for (const key of uploads.keys()) {
+    if (!key.startsWith(`${uri} `)) {
+      uploads.delete(key);
+    }
+  }
+  const key = `${uri} ${local}`;
+  let upload = uploads.get(key);
+  if (upload === undefined) {
+    const part = `rank-${rank}`;
+    upload = uploadFolder(storage, local, joinUri(uri, part), signal).then((files) => files.map((file) => ({ ...file, part })));
+    uploads.set(key, upload);
+    upload.catch(() => uploads.delete(key));
+  }
+  return await upload;
 }
 
 interface CheckedIndex extends Pick<Index, 'folder' | 'target' | 'files'> {
@@ -163,17 +267,20 @@ function parseIndex(bytes: Uint8Array, uri: string): CheckedIndex {
   } catch {
     throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} is not valid JSON`);
   }
-  const files = index?.version === 1 && Array.isArray(index.files) ? (index.files as readonly Partial<CopiedFile>[]) : null;
+  const files = index?.version === 1 && Array.isArray(index.files) ? (index.files as readonly Partial<StoredFile>[]) : null;
   const { folder, target, applicationId, generation } = index ?? {};
   const isName = folder === undefined || /^\w[\w.-]*$/.test(folder);
   const isTarget = target === undefined || target === '' || isVersionName(target);
   if (files === null || !files.every(isFile) || !isName || !isTarget) {
     throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} has an unknown format`);
   }
-  return { folder, target, applicationId, generation, files: files as readonly CopiedFile[] };
+  return { folder, target, applicationId, generation, files: files as readonly StoredFile[] };
 }
 
-function isFile({ name, bytes, sha256 }: Partial<CopiedFile>): boolean {
+function isFile({ name, bytes, sha256, part }: Partial<StoredFile>): boolean {
+  if (part !== undefined && !/^rank-\d+$/.test(part)) {
+    return false;
+  }
   const isInside = typeof name === 'string' && name.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
   return isInside && Number.isSafeInteger(bytes) && /^[0-9a-f]{64}$/.test(String(sha256));
 }

@@ -84,7 +84,7 @@ describe('stageVersion', () => {
 
   test.each([
     ['a file that is newer than the marker', () => utimes(at('step-7', 'part', 'weights'), 9e9, 9e9), 'step-7 changed after step-7.done'],
-    ['a symbolic link', () => symlink('/etc/passwd', at('step-7', 'link')), 'link is neither a file nor a folder'],
+    ['a symbolic link', () => symlink('/etc/passwd', at('step-7', 'link')), 'link is a symbolic link'],
     ['no files', () => rm(at('step-7', 'part'), { recursive: true }), 'step-7 contains no files'],
   ])('rejects a version with %s', async (_, damage, message) => {
     await writeVersion();

@@ -39,7 +39,7 @@ export function isVersionName(name: string): boolean {
 /** Returns the last number in the name, or null if there is none. A number in the extension counts only if there is no other number. */
 export function stepOf(name: string): number | null {
   const stem = name.slice(0, name.length - path.extname(name).length);
-  const digits = /(\d+)\D*$/.exec(stem)?.[1] ?? /(\d+)\D*$/.exec(name)?.[1];
+  const digits = stem.match(/\d+/g)?.at(-1) ?? name.match(/\d+/g)?.at(-1);
   return digits !== undefined && Number.isSafeInteger(Number(digits)) ? Number(digits) : null;
 }
 

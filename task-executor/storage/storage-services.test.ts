@@ -52,7 +52,7 @@ test('an output that contains a link, and a request that is not JSON, are invali
   const upload = JSON.stringify({ path: at('model'), name: 'model' });
   expect((await ask('storage.upload-output', upload)).error).toMatchObject({
     code: 'DATA_INVALID',
-    message: expect.stringContaining('link is neither a file nor a folder'),
+    message: expect.stringContaining('link is a symbolic link'),
   });
   expect((await ask('storage.stat', '{')).error).toMatchObject({
     code: 'DATA_INVALID',

@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import * as z from 'zod';
 import { CONTAINER_LAYOUT, type FrozenJob } from '../../conf/job.ts';
+import type { ServiceFrame } from '../../contract/services/service-frame.ts';
+import { openTrialSummaries } from '../../contract/summary/trial-summaries.ts';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
@@ -12,16 +15,46 @@ import { fileError } from '../../storage/file-error.ts';
 import { decodeJobConnections } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import type { ServiceFrame } from '../../training/process/service-frame.ts';
 import { FileCheckpoints } from './file-checkpoints.ts';
 import { answerFileRequest } from './file-requests.ts';
-import { trialRequest, writeTrialRow } from './trial-row.ts';
+
+/** The result of one trial in a sweep, as a Python program sends it. NaN and infinite metrics are strings. */
+const trialRequest = z.object({
+  name: z.string().regex(/^trial-\d{5,9}$/),
+  configuration: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  metrics: z.record(z.string(), z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity'])])),
+  metric: z.string(),
+  succeeded: z.boolean(),
+});
+
+/**
+ * Writes a trial's row for TensorBoard's HParams tab as a separate run. The trial's program may still be writing to its own run, such as
+ * `trial-00003`, and TensorBoard stops reading a file as soon as the run contains a newer one.
+ */
+async function writeTrialRow(
+  storage: Storage,
+  summaryDir: string,
+  { name, configuration, metrics, metric, succeeded }: z.infer<typeof trialRequest>,
+  notice: (message: string) => void,
+): Promise<void> {
+  const onTrouble = (message: string): void => notice(`${name}: ${message}`);
+  const writer = openTrialSummaries({ storage, dir: joinUri(summaryDir, name, 'result'), trial: name, onTrouble }, configuration, metric);
+  writer.scalars(Object.fromEntries(Object.entries(metrics).map(([tag, value]) => [tag, Number(value)])), 1);
+  writer.endSession(succeeded);
+  await writer.finish();
+}
 
 const SAVE = 'storage.save-checkpoint';
+const SAVE_PART = 'storage.save-part';
 const RESTORE = 'storage.restore-checkpoint';
 const FETCH = 'storage.fetch-data';
 const UPLOAD = 'storage.upload-output';
 const WRITE_TRIAL = 'storage.write-trial';
+
+const COUNT = z.number().int().nonnegative();
+const partRequest = z
+  .object({ step: COUNT, save: COUNT, rank: COUNT, ranks: COUNT.max(100_000), path: z.string().refine(path.isAbsolute) })
+  .refine(({ rank, ranks }) => rank < ranks);
 
 export interface StorageContainer {
   readonly frozen: FrozenJob;
@@ -77,7 +110,9 @@ function parseQuestion(service: string, body: Uint8Array): Readonly<Record<strin
 }
 
 function invalidRequest(service: string): TonyError {
-  return new TonyError('DATA_INVALID', `the request for ${service} is invalid`);
+  return new TonyError('DATA_INVALID', `the request for ${service} is invalid`, {
+    hint: 'Check the fields of the request: docs/frameworks.md, "The protocol".',
+  });
 }
 
 /** An error that is not a TonyError comes from the local file system, unless it is a bug. */
@@ -85,7 +120,9 @@ function unexpected(service: string, error: unknown): TonyError {
   if (typeof (error as NodeJS.ErrnoException).syscall !== 'string') {
     return new TonyError('INTERNAL', `${service} failed: ${messageOf(error)}`, { cause: error });
   }
-  return service === SAVE ? new TonyError('CHECKPOINT_FAILED', messageOf(error), { cause: error }) : fileError(error);
+  return service === SAVE || service === SAVE_PART
+    ? new TonyError('CHECKPOINT_FAILED', messageOf(error), { cause: error })
+    : fileError(error);
 }
 
 async function answerTo(
@@ -104,6 +141,10 @@ async function answerTo(
   };
   if (service === SAVE && Number.isSafeInteger(step) && (step as number) >= 0 && isAbsolute(local)) {
     return await checkpoints().save(step as number, local, signal);
+  }
+  const part = service === SAVE_PART ? partRequest.safeParse(question) : null;
+  if (part?.success) {
+    return await checkpoints().savePart(part.data, signal);
   }
   if (service === RESTORE) {
     // Several processes may restore at the same time, so each of them gets its own copy.

@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { describeValue } from '../../platform/text/describe-value.ts';
 import { installNativeKernels } from './native/native-kernels.ts';
 
 export type BackendName = 'gpu' | 'native' | 'wasm' | 'cpu';
@@ -120,6 +121,9 @@ export interface LayerTree {
 
 /** @throws TonyError BACKEND_UNFIT if the backend cannot train the model correctly. */
 export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel): void {
+  if (typeof (model as tfjs.LayersModel | null | undefined)?.getClassName !== 'function') {
+    throw new TonyError('USAGE', `expected a model, found ${describeValue(model)}`);
+  }
   if (backend !== 'wasm') {
     return;
   }

@@ -7,6 +7,13 @@ export interface PatienceOptions {
   readonly minDelta: number;
 }
 
+const HIGHER_IS_BETTER = /acc|precision|recall|auc|f1/i;
+
+/** Returns whether lower or higher values of a metric are better, which its name suggests. */
+export function modeOf(metric: string): PatienceOptions['mode'] {
+  return HIGHER_IS_BETTER.test(metric) ? 'max' : 'min';
+}
+
 export interface Assessment {
   readonly isBest: boolean;
   readonly isEnough: boolean;

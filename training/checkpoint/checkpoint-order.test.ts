@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { folder } from '../testing/resources.ts';
+import { folder } from '../../contract/testing/folder.ts';
 import { CheckpointOrder } from './checkpoint-order.ts';
 
 test('a program finds an order at its next check, and can receive another order after a checkpoint', async () => {

@@ -1,13 +1,13 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import type { Report } from '../../contract/process/task-context.ts';
+import { folder } from '../../contract/testing/folder.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import type { FitHistory } from '../fit/fit.ts';
+import type { FitHistory } from '../fit/fit-history.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
-import type { Report } from '../process/task-context.ts';
 import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
-import { folder } from '../testing/resources.ts';
-import { CheckpointStore } from './checkpoint-store.ts';
 import { Phases } from './phases.ts';
 
 class Killed extends Error {}
@@ -43,15 +43,20 @@ async function live({ dir, generation, workers, diesAt, applicationId = 'applica
   const reports: Report[][] = ranks.map(() => []);
   const trainPhase = async (trained: tf.Sequential[], options: FitOptions) => {
     const phase = histories.length;
-    const onBatchEnd = async (_: number, { step }: { readonly step: number }) => {
-      if (diesAt?.[0] === phase && diesAt[1] === step) {
+    let last = 0;
+    const onBatchEnd = (_: number, { step }: { readonly step: number }) => {
+      last = step;
+    };
+    // The checkpoint of a step is written after the step's callbacks.
+    const onBatchBegin = async () => {
+      if (diesAt?.[0] === phase && diesAt[1] === last) {
         const start = histories.reduce((sum, { steps }) => sum + steps, 0);
-        await expect.poll(() => reports[0]).toContainEqual({ type: 'checkpoint', step: start + step });
+        await expect.poll(() => reports[0]).toContainEqual({ type: 'checkpoint', step: start + last });
         throw new Killed();
       }
     };
     const world = { folder: dir, everySteps: 2, generation, applicationId, phases, reports };
-    const own = { batchSize: 8 / workers, seed: 3, ...options, callbacks: { onBatchEnd } };
+    const own = { batchSize: 8 / workers, seed: 3, ...options, callbacks: { onBatchBegin, onBatchEnd } };
     histories.push((await fitTogether(trained, data, own, world))[0] as FitHistory);
     weights.push(weightsOf(trained[0] as tf.Sequential));
   };
@@ -66,7 +71,7 @@ async function live({ dir, generation, workers, diesAt, applicationId = 'applica
 }
 
 describe.each([1, 2])('a program with three phases and two models, on %i ranks', (workers) => {
-  test('resumes in the phase in which it was killed, and ends like an undisturbed run', { timeout: 180_000 }, async () => {
+  test('resumes in the phase in which it was killed, and ends like an undisturbed run', async () => {
     const undisturbed = await live({ dir: await folder(), generation: 1, workers });
     const dir = await folder();
     const deaths = [

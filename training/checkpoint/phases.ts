@@ -1,6 +1,6 @@
+import type { TrainingPosition } from '../../contract/checkpoint/checkpoint-format.ts';
+import type { CheckpointStore, OpenedCheckpoint } from '../../contract/checkpoint/checkpoint-store.ts';
 import { TonyError } from '../../platform/errors.ts';
-import type { TrainingPosition } from './checkpoint-format.ts';
-import type { CheckpointStore, OpenedCheckpoint } from './checkpoint-store.ts';
 
 export type PhaseKind = 'fit' | 'loop';
 

@@ -1,7 +1,7 @@
 import * as z from 'zod';
+import { encodeMark, readMark } from '../../contract/checkpoint/checkpoint-marks.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { encodeMark, readMark } from './mark-file.ts';
 
 const STOP_FILE = 'stop.json';
 

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { type LoadedCheckpoint, loadedCheckpoint, type StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
+import { type LoadedCheckpoint, loadedCheckpoint, type StoredCheckpoint } from '../../contract/checkpoint/checkpoint-store.ts';
 import { weightsOf } from '../model/compiled-model.ts';
 import { restoreWeights } from '../model/training-state.ts';
 

@@ -1,10 +1,10 @@
+import type { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import type { SummaryWriter } from '../../contract/summary/summary.ts';
 import { messageOf } from '../../platform/errors.ts';
-import type { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import type { Phases } from '../checkpoint/phases.ts';
 import type { UnfinishedTraining } from '../fit/unfinished-training.ts';
 import type { OnNotice } from '../process/notices.ts';
 import { beforeProgramEnds } from '../process/program-end.ts';
-import type { SummaryWriter } from '../summary/summary.ts';
 
 export interface ClusterEndParts {
   /** The application ID, or '' for a standalone program. */

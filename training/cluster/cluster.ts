@@ -1,40 +1,107 @@
+import { randomUUID } from 'node:crypto';
 import type * as tfjs from '@tensorflow/tfjs';
+import { followCheckpoints } from '../../contract/checkpoint/checkpoint-follower.ts';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import { CheckpointThread } from '../../contract/checkpoint/checkpoint-thread.ts';
+import { type Column, parseIdx } from '../../contract/encoding/idx.ts';
+import type { Report } from '../../contract/process/task-context.ts';
+import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../../contract/summary/summary.ts';
+import { checkOptionValues, isObject, isPositiveNumber, isTextNotEmpty } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
+import { describeValue } from '../../platform/text/describe-value.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import { type BackendName, refuseUnfitModel } from '../backend/backend.ts';
-import { followCheckpoints } from '../checkpoint/checkpoint-follower.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
-import { CheckpointThread } from '../checkpoint/checkpoint-thread.ts';
+import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { type PhaseKind, Phases } from '../checkpoint/phases.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
 import type { FitData, ValidationData } from '../data/fit-data.ts';
-import { type Column, parseIdx } from '../encoding/idx.ts';
-import { type EvaluateOptions, type EvaluationReport, type EvaluationWorld, Evaluator } from '../evaluation/evaluator.ts';
+import { patternUri } from '../data/reading/glob.ts';
+import { InputLists, listFolder } from '../data/reading/input-lists.ts';
 import { Models } from '../export/models.ts';
 import { DIVERGED_HINT } from '../fit/divergence.ts';
-import { type FitHistory, fit as fitOnAllRanks } from '../fit/fit.ts';
+import { fit as fitOnAllRanks } from '../fit/fit.ts';
+import type { FitHistory } from '../fit/fit-history.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
 import { TrainingLoop } from '../fit/loop.ts';
 import type { LoopOptions } from '../fit/loop-options.ts';
 import { UnfinishedTraining } from '../fit/unfinished-training.ts';
 import { broadcastVariables } from '../model/broadcast-tensors.ts';
+import { watchCompile } from '../model/compile-arguments.ts';
 import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
-import { unsupportedWithServers } from '../parameter-server/worker/parameter-server-worker.ts';
+import { type ParameterServerWorker, unsupportedWithServers } from '../parameter-server/worker/parameter-server-worker.ts';
 import { noticesTo, type OnNotice } from '../process/notices.ts';
 import { uriOf } from '../process/uri-of.ts';
 import type { Ring } from '../ring/ring.ts';
+import type { Wire } from '../ring/ring-exchange.ts';
 import { allReduceStrategy } from '../strategy/all-reduce/all-reduce-strategy.ts';
 import { CustomSteps } from '../strategy/all-reduce/custom-steps.ts';
 import { RingLoop } from '../strategy/all-reduce/ring-loop.ts';
 import { type CustomStepOptions, checkCustomStepOptions } from '../strategy/custom-step-options.ts';
-import { NO_SUMMARIES, type Summaries, SummaryWriter } from '../summary/summary.ts';
 import { type Checkpoint, checkpointOf } from './checkpoint.ts';
 import { ClusterEnd } from './cluster-end.ts';
-import type { ClusterParts } from './cluster-parts.ts';
-import { inPlace, isNumbers } from './numbers.ts';
+import { type EvaluateOptions, type EvaluationReport, type EvaluationWorld, Evaluator } from './evaluator.ts';
 import { outputPlace } from './output-place.ts';
+
+/** The parts from which `join` composes a `Cluster`. */
+interface ClusterParts {
+  readonly tf: typeof tfjs;
+  readonly backend: BackendName;
+  /** Connections between the ranks. With parameter servers, each worker is the only member of its ring. */
+  readonly ring: Ring;
+  /** Number format in which the ranks exchange gradients. */
+  readonly wire: Wire;
+  /** Connections to the parameter servers, or null if the job has none. */
+  readonly servers: ParameterServerWorker | null;
+  readonly ranked: boolean;
+  readonly role: string;
+  readonly index: number;
+  readonly applicationId: string;
+  readonly jobName: string;
+  readonly generation: number;
+  readonly data: Readonly<Record<string, string>>;
+  readonly storage: Storage;
+  readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number } | null;
+  readonly summaryDir: string | null;
+  readonly outputDir: string | null;
+  readonly roleSize: number;
+  /** Orders from the executor to write a checkpoint immediately. */
+  readonly checkpointOrder: CheckpointOrder;
+  /** The container's memory in MiB, or null if `fit` cannot estimate whether the memory suffices. */
+  readonly memoryMb: number | null;
+  readonly report: (report: Report) => void;
+}
+
+/** Numbers for `allReduce` and `broadcast`, which replace them with the results. */
+type CollectiveNumbers = Float32Array | number[];
+
+function isNumbers(values: unknown): values is CollectiveNumbers {
+  return (
+    values instanceof Float32Array || (Array.isArray(values) && values.length > 0 && values.every((value) => typeof value === 'number'))
+  );
+}
+
+/**
+ * Calls `exchange` with the numbers as a vector, and replaces the numbers with the results.
+ * @throws TonyError USAGE if `numbers` is neither a Float32Array nor an array of numbers.
+ */
+async function inPlace(numbers: CollectiveNumbers, exchange: (vector: Float32Array) => Promise<void>): Promise<void> {
+  if (numbers instanceof Float32Array) {
+    await exchange(numbers);
+    return;
+  }
+  if (!isNumbers(numbers)) {
+    throw new TonyError('USAGE', `expected a Float32Array or an array of numbers, found ${describeValue(numbers)}`, {
+      hint: 'Only broadcast() accepts variables.',
+    });
+  }
+  const vector = Float32Array.from(numbers);
+  await exchange(vector);
+  for (const [index, value] of vector.entries()) {
+    numbers[index] = value;
+  }
+}
 
 /** Represents this process as a member of its job. Outside a job, the process is the only rank. */
 export class Cluster {
@@ -74,6 +141,8 @@ export class Cluster {
   readonly summaries: Summaries;
   readonly #parts: ClusterParts;
   readonly #store: CheckpointStore | null;
+  /** The lists of input files that a standalone program keeps next to its checkpoints, or null for the default lists. */
+  readonly #lists: InputLists | null;
   readonly #writer: SummaryWriter | null;
   readonly #steps: CustomSteps;
   readonly #phases: Phases;
@@ -89,6 +158,7 @@ export class Cluster {
     this.#phases = new Phases(parts.applicationId);
     this.#steps = new CustomSteps(parts.tf, parts.ring, parts.wire);
     this.tf = parts.tf;
+    watchCompile(parts.tf);
     this.backend = parts.backend;
     this.rank = rank;
     this.worldSize = worldSize;
@@ -104,6 +174,10 @@ export class Cluster {
     this.storage = parts.storage;
     this.#store =
       parts.checkpoint === null ? null : new CheckpointStore(parts.storage, parts.checkpoint.dir, () => CheckpointThread.ofProcess());
+    this.#lists =
+      parts.applicationId !== '' || this.#store === null
+        ? null
+        : InputLists.create({ storage: parts.storage, folder: listFolder(this.#store.dir), job: randomUUID() });
     this.models = new Models({
       tf: this.tf,
       storage: this.storage,
@@ -221,6 +295,7 @@ export class Cluster {
     const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder, memoryMb } = this.#parts;
     const store = options.checkpoint === false ? null : this.#store;
     return {
+      ...(this.#lists !== null && { lists: this.#lists }),
       ...{ tf, storage, applicationId, generation, report, checkpointOrder, memoryMb },
       phase: options.checkpoint === false ? this.#phases.unkept() : this.#phases.begin(kind, options.name),
       checkpoints: store === null || checkpoint === null ? null : { store, ...checkpoint },
@@ -280,14 +355,19 @@ export class Cluster {
    * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE, or USAGE if the job has no data named `name`.
    */
   async read(name: string, file: string): Promise<Buffer> {
-    return await this.storage.read(this.uri(name, file));
+    return await this.storage.read(joinUri(this.#folder(name), file));
   }
 
   /**
-   * Returns the URI of a file in the job's data. `file` may be a pattern, for example `tfrecords(cluster.uri('mnist', 'train-*'))`.
+   * Returns the URI of a file in the job's data. `file` may be a pattern, for example `tfrecords(cluster.uri('mnist', 'train-*'))`. A
+   * backslash before a special character of patterns makes it an ordinary one.
    * @throws TonyError USAGE if the job has no data named `name`.
    */
   uri(name: string, file: string): string {
+    return patternUri(this.#folder(name), file);
+  }
+
+  #folder(name: string): string {
     const folder = this.data[name];
     if (folder === undefined) {
       const known = Object.keys(this.data).join(', ') || 'none';
@@ -295,12 +375,12 @@ export class Cluster {
         hint: `Add it under data: in job.yaml, or pass join({ data: { ${name}: 'folder' } }) in a program without a job.`,
       });
     }
-    return joinUri(folder, file);
+    return folder;
   }
 
   /** Reads a file in MNIST's IDX format as examples for `fit`, for example `idx('mnist', 'train-images-idx3-ubyte')`. */
   async idx(name: string, file: string): Promise<Column> {
-    const uri = this.uri(name, file);
+    const uri = joinUri(this.#folder(name), file);
     return parseIdx(await this.storage.read(uri), uri);
   }
 
@@ -314,6 +394,11 @@ export class Cluster {
     this.summaries.scalars(values, step);
   }
 
+  /** Shows a message to the job's user. A later message with the same `about` replaces this message. */
+  notice(message: string, about?: string): void {
+    this.#notice(message, about);
+  }
+
   /**
    * Yields the job's newest checkpoint whenever a new one appears. Ends when the training program has ended. For use in evaluators. A
    * callback of `fit` must not wait for a checkpoint, because the ranks complete a checkpoint only while they take further steps.
@@ -322,6 +407,7 @@ export class Cluster {
   async *checkpoints(
     options: { readonly everyMs?: number; readonly signal?: AbortSignal; readonly phase?: string } = {},
   ): AsyncGenerator<Checkpoint, void> {
+    checkOptionValues('checkpoints', options, { everyMs: isPositiveNumber, signal: isObject, phase: isTextNotEmpty });
     const store = this.#storeOfJob();
     const applicationId = this.#parts.applicationId === '' ? null : this.#parts.applicationId;
     const follow = { ...options, applicationId, onTrouble: this.#notice };
@@ -332,7 +418,7 @@ export class Cluster {
 
   /**
    * Evaluates the newest checkpoint on held-out data whenever a new one appears, until the training program has ended. For use in
-   * evaluators.
+   * evaluators. A task with a rank cannot call it, because it would wait for its own end.
    *
    * Reports metrics to the job and records the best checkpoint. Also writes summaries, as a run named after the role. With the `patience`
    * option, ends training when the evaluation stops improving.
@@ -341,7 +427,12 @@ export class Cluster {
    * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.
    */
   async evaluate(model: tfjs.LayersModel, data: ValidationData, options: EvaluateOptions = {}): Promise<EvaluationReport> {
-    const { applicationId, report } = this.#parts;
+    const { applicationId, report, ranked } = this.#parts;
+    if (ranked && applicationId !== '') {
+      throw new TonyError('USAGE', `${this.role}:${this.index} trains, so cluster.evaluate would wait for the end of its own program`, {
+        hint: 'Call cluster.evaluate in the evaluator role, or in another role with ranked: false. To evaluate a model here, use model.evaluate.',
+      });
+    }
     const world: EvaluationWorld = {
       tf: this.tf,
       storage: this.storage,

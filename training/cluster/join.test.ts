@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { doneOf, type Gang, type GangWishes, type ProgramEvent, stepsOf, type Task, useGangs } from '../testing/gang.ts';
 
 const gangs = useGangs();
@@ -21,9 +21,7 @@ function undisturbed(): Promise<ProgramEvent | undefined> {
   return end;
 }
 
-test('two workers train together, an evaluator follows their checkpoints, and all three exit at the end', {
-  timeout: 120_000,
-}, async () => {
+test('two workers train together, an evaluator follows their checkpoints, and all three exit at the end', async () => {
   const { workers, evaluator } = await gangs.start({ name: 'together', evaluator: true });
   const [first, second] = workers;
   expect(await Promise.all([first?.exited, second?.exited, evaluator?.exited])).toEqual([0, 0, 0]);
@@ -47,9 +45,7 @@ test('two workers train together, an evaluator follows their checkpoints, and al
   expect((await readdir(path.join(gangs.folder, 'together', 'checkpoints'))).sort()).toEqual(names.sort());
 });
 
-test('a worker reports the loss of a killed worker, and the next generation ends like an undisturbed run', {
-  timeout: 120_000,
-}, async () => {
+test('a worker reports the loss of a killed worker, and the next generation ends like an undisturbed run', async () => {
   const wishes: GangWishes = { name: 'disturbed', hangAt: 'step-13', hanging: [1], graceMs: 3000 };
   const [first, second] = (await gangs.start(wishes)).workers as [Task, Task];
   await expect.poll(() => second.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
@@ -92,7 +88,7 @@ describe('when the chief is killed after the last step', () => {
     return { again, from };
   }
 
-  test('the next generation repeats the last steps if the last checkpoint was not committed', { timeout: 120_000 }, async () => {
+  test('the next generation repeats the last steps if the last checkpoint was not committed', async () => {
     const { again, from = 0 } = await killedAtItsEnd('before-commit');
     expect(from).toBeLessThan(40);
     expect(stepsOf(again.workers[0])).toEqual(Array.from({ length: 40 - from }, (_, index) => from + 1 + index));
@@ -100,7 +96,7 @@ describe('when the chief is killed after the last step', () => {
     expect(await storeOf('before-commit').openCheckpoint(40)).toMatchObject({ manifest: { generation: 2 }, position: { final: true } });
   });
 
-  test('the next generation takes no step if the last checkpoint was committed but not reported', { timeout: 120_000 }, async () => {
+  test('the next generation takes no step if the last checkpoint was committed but not reported', async () => {
     const { again, from } = await killedAtItsEnd('after-commit');
     expect(from).toBe(40);
     for (const worker of again.workers) {
@@ -143,21 +139,19 @@ test.each([
   },
 );
 
-test('a program without its inherited socket listens on the announced port, even if other processes hold the socket', {
-  timeout: 120_000,
-}, async () => {
+test('a program without its inherited socket listens on the announced port, even if other processes hold the socket', async () => {
   const { workers } = await gangs.start({ name: 'npm', loseDescriptor: true });
   expect(await Promise.all(workers.map(({ exited }) => exited))).toEqual([0, 0]);
 });
 
-test('a program outside a job runs as a world of one', { timeout: 120_000 }, async () => {
+test('a program outside a job runs as a world of one', async () => {
   const task = gangs.run('', { TONY_BACKEND: 'wasm' });
   expect(await task.exited).toBe(0);
   expect(task.events[0]).toEqual({ event: 'joined', rank: 0, worldSize: 1, backend: 'wasm' });
   expect(doneOf(task)).toMatchObject({ steps: 80 });
 });
 
-test('an invalid task file causes an error that names the defect', { timeout: 120_000 }, async () => {
+test('an invalid task file causes an error that names the defect', async () => {
   const file = path.join(gangs.folder, 'bad.json');
   await writeFile(file, JSON.stringify({ version: 1, role: 3 }));
   const task = gangs.run(file);

@@ -1,15 +1,25 @@
 import type { Strategy } from '../../conf/job.ts';
+import { storageAlone, storageOfJob } from '../../contract/process/open-storage.ts';
+import { openReport } from '../../contract/process/report.ts';
+import { readTask } from '../../contract/process/task.ts';
+import { type Member, type Report, rankNames, type TaskContext } from '../../contract/process/task-context.ts';
+import {
+  checkOptionValues,
+  isNotNegative,
+  isObject,
+  isOptions,
+  isPositiveNumber,
+  isTextNotEmpty,
+  isWhole,
+  type OptionRules,
+} from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
 import { hasGpu, loadBackend } from '../backend/backend.ts';
 import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { serveParameters, servesParameters } from '../parameter-server/server/serve.ts';
 import { ParameterServerWorker } from '../parameter-server/worker/parameter-server-worker.ts';
-import { storageAlone, storageOfJob } from '../process/open-storage.ts';
 import { reportPermanentFailures } from '../process/permanent-failure.ts';
-import { openReport } from '../process/report.ts';
-import { readTask } from '../process/task.ts';
-import { type Member, type Report, rankNames, type TaskContext } from '../process/task-context.ts';
 import { uriOf } from '../process/uri-of.ts';
 import { Ring } from '../ring/ring.ts';
 import type { RingTimeouts } from '../ring/ring-options.ts';
@@ -28,14 +38,26 @@ export interface JoinOptions {
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
+const OPTIONS: OptionRules<JoinOptions> = {
+  data: isObject,
+  checkpointDir: isTextNotEmpty,
+  checkpointEverySteps: isWhole(1),
+  summaryDir: isTextNotEmpty,
+  outputDir: isTextNotEmpty,
+  timeouts: isOptions<RingTimeouts>({ joinMs: isPositiveNumber, silenceMs: isPositiveNumber, graceMs: isNotNegative }),
+};
+
 /**
  * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Outside a job, the process is the
  * only rank. In a parameter server task, `join` serves the workers until the task ends, and never returns.
  * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
  */
 export async function join(options: JoinOptions = {}): Promise<Cluster> {
+  checkOptionValues('join', options, OPTIONS);
   const task = readTask();
-  return task === null ? await joinAlone(options) : await joinJob(task, options);
+  // A timeout that is undefined counts as missing, and must not replace the default.
+  const timeouts = Object.fromEntries(Object.entries(options.timeouts ?? {}).filter(([, ms]) => ms !== undefined));
+  return task === null ? await joinAlone({ ...options, timeouts }) : await joinJob(task, { ...options, timeouts });
 }
 
 async function joinAlone(options: JoinOptions): Promise<Cluster> {

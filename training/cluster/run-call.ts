@@ -2,10 +2,10 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import * as z from 'zod';
 import { CALL_DATA, CALL_FILE, RESULT_FILE } from '../../conf/values/run-call.ts';
+import { readTask } from '../../contract/process/task.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { encodeJsonValue } from '../../platform/json-value.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { readTask } from '../process/task.ts';
 import { join } from './join.ts';
 
 /** Time in ms for which open timers and connections may keep the process from exiting. */

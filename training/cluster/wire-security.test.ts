@@ -73,7 +73,7 @@ describe.each(Object.entries(KINDS))('%s', (type, { workers, servers, of, change
     return { gang, exits: await Promise.all(gang.workers.map(({ exited }) => exited)) };
   };
 
-  test('the trained weights are equal in each mode', { timeout: 120_000 }, async () => {
+  test('the trained weights are equal in each mode', async () => {
     for (const security of WIRE_SECURITY) {
       const { gang, exits } = await train(security, security);
       expect(exits, gang.workers.map((worker) => worker.stderr()).join('\n')).toEqual(gang.workers.map(() => 0));
@@ -84,9 +84,7 @@ describe.each(Object.entries(KINDS))('%s', (type, { workers, servers, of, change
     }
   });
 
-  test('a bit that changes on the network ends the program, and the next generation resumes from the checkpoint', {
-    timeout: 120_000,
-  }, async () => {
+  test('a bit that changes on the network ends the program, and the next generation resumes from the checkpoint', async () => {
     const through: GangWishes['through'] = async (port, { role, index }) =>
       role === behind.role && index === behind.index ? await flippingProxy(port, 9000) : port;
     const { gang, exits } = await train('changed', changedIn, { through });

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseIdx } from '../encoding/idx.ts';
-import { createRandom, shuffledOrder, withRandom } from '../process/random.ts';
-import { shardOfStep } from './shard.ts';
+import { parseIdx } from '../../contract/encoding/idx.ts';
+import { createRandom, shuffledOrder, withRandom } from '../../platform/random.ts';
+import { shardOfStep } from './batch-source.ts';
 
 describe('shards', () => {
   test('shards divide every epoch evenly, use each example once, and take as few steps as possible', () => {

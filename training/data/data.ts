@@ -1,6 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { Column } from '../../contract/encoding/idx.ts';
 import { TonyError } from '../../platform/errors.ts';
-import type { Column } from '../encoding/idx.ts';
+import { describeValue } from '../../platform/text/describe-value.ts';
 
 /** Training data for `fit`. The first dimension of each column is the number of examples. Every rank has all examples. */
 export interface TrainingData {
@@ -61,9 +62,22 @@ export function batchOf(tf: typeof tfjs, data: TrainingData, indices: Uint32Arra
 }
 
 export function prepareBatch(raw: RawBatch, prepare: TrainingData['prepare']): Batch {
-  const prepared = prepare?.(raw) ?? raw;
+  const prepared = prepare === undefined ? raw : checkPrepared(prepare(raw));
   const sampleWeight = prepared.sampleWeight ?? raw.sampleWeight ?? null;
   return { x: [prepared.x].flat(), y: [prepared.y].flat(), sampleWeight };
+}
+
+function checkPrepared(prepared: unknown): PreparedBatch {
+  const isTensors = (value: unknown) => [value].flat().every((each) => typeof each === 'object' && each !== null && 'dataId' in each);
+  if (typeof prepared === 'object' && prepared !== null && 'x' in prepared && 'y' in prepared) {
+    const { x, y } = prepared;
+    if (isTensors(x) && isTensors(y)) {
+      return prepared as PreparedBatch;
+    }
+  }
+  throw new TonyError('DATA_INVALID', `prepare returned ${describeValue(prepared)} instead of { x, y } with tensors`, {
+    hint: 'Return the new tensors, for example ({ x: [image], y }) => ({ x: image.div(255), y }). prepare cannot be async.',
+  });
 }
 
 export function columnsIn(columns: TrainingData['x']): readonly (tfjs.Tensor | Column)[] {

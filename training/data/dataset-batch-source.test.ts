@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
 import type { Json } from '../../platform/json-value.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { Phases } from '../checkpoint/phases.ts';
 import { fit as fitModel } from '../fit/fit.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
@@ -460,8 +460,14 @@ describe('fit', () => {
       await expect(train(1, () => data, options)).rejects.toThrow(message);
     };
     await refused(examplesOf(folder).batch(4), { batchSize: 4 }, /is already batched/);
-    await refused(fromArray([1, 2]), {}, /do not have the form \{ xs, ys \}/);
-    await refused(fromArray([{ xs: 'a', ys: 1 }]), {}, /not batches of numbers/);
+    await refused(fromArray([1, 2]), {}, /an element of the dataset is an object with values, shape, but/);
+    await refused(fromArray([{ xs: 'a', ys: 1 }]), {}, /xs of an element of the dataset is the string a instead of a batch of numbers/);
+    const named = [{ xs: { a: 1, text: 'b' }, ys: 1 }];
+    await refused(fromArray(named), {}, /xs\.text of an element of the dataset is .* instead of a batch of numbers/);
+    const listed = fromArray([{ xs: { a: 1, text: 'b' }, ys: 1 }])
+      .batch(1)
+      .map(({ xs, ys }) => ({ xs: [xs.a, xs.text], ys }));
+    await refused(listed, {}, /xs\[1\] of an element of the dataset is .* instead of a batch of numbers/);
     await refused({ x: tf.ones([3, 3]), y: tf.ones([3, 1]) }, { stepsPerEpoch: 2 }, /stepsPerEpoch/);
     await refused(tfrecords(join(folder, 'none-*')), {}, /no file matches/);
   });

@@ -8,6 +8,7 @@ import type { Peers } from '../ring/peers.ts';
 import type { BatchSource, BatchStep } from './batch-source.ts';
 import { type Batch, prepareBatch, type TrainingData } from './data.ts';
 import { disposeElement } from './reading/dispose.ts';
+import { InputLists, type ListNames, listNames } from './reading/input-lists.ts';
 import type { SplitAssigner } from './reading/split-assigner.ts';
 import type { Dataset } from './sources/dataset.ts';
 import type { DatasetReader } from './sources/dataset-reader.ts';
@@ -25,6 +26,8 @@ export interface DatasetBatchSourceOptions {
   readonly prepare?: TrainingData['prepare'];
   /** Position from a checkpoint at which to resume, or null to start at the beginning. */
   readonly position: Json;
+  /** The lists of files that all ranks share. Default: the job's lists. */
+  readonly lists?: InputLists;
   /** Assigns the splits of dispatched data. Default: the job's ApplicationMaster. */
   readonly splits?: SplitAssigner;
   readonly onNotice: (message: string) => void;
@@ -48,6 +51,7 @@ const positionSchema = z.object({
   shares: z.number().int().positive(),
   /** State of each share's reader, or null for a share that no rank has read yet. */
   states: z.array(z.json()),
+  lists: listNames.optional(),
 });
 
 export interface TakenBatch {
@@ -95,6 +99,7 @@ export class DatasetBatchSource implements BatchSource {
   #shares: number;
   #states: readonly Json[] = [];
   #open: OpenShare[] | null = null;
+  readonly #lists: InputLists;
   /** Number of reads so far, which selects the open share to read next. */
   #turn = 0;
   #damages = 0;
@@ -114,6 +119,7 @@ export class DatasetBatchSource implements BatchSource {
     this.#options = options;
     this.#shares = options.peers.worldSize;
     this.#news = new Float32Array(3);
+    let pinned: ListNames = {};
     if (options.position !== null) {
       const position = positionSchema.safeParse(options.position);
       if (!position.success) {
@@ -123,7 +129,9 @@ export class DatasetBatchSource implements BatchSource {
       this.#missedPasses = position.data.pass;
       this.#shares = position.data.shares;
       this.#states = position.data.states as Json[];
+      pinned = position.data.lists ?? {};
     }
+    this.#lists = (options.lists ?? InputLists.ofJob()).view({ pinned });
   }
 
   async next(): Promise<BatchStep> {
@@ -198,21 +206,29 @@ export class DatasetBatchSource implements BatchSource {
   async position(): Promise<Json> {
     const { peers } = this.#options;
     if (this.#open === null) {
-      return { pass: this.#pass, shares: this.#shares, states: this.#states, ...this.#before };
+      return this.#positionOf(this.#states, this.#lists.names);
     }
     const own = this.#open.filter(({ place }) => place === 0).map(({ index, reader }) => [index, reader.state()] as const);
-    const all = await peers.gather(Buffer.from(JSON.stringify(own)));
+    const all = await peers.gather(Buffer.from(JSON.stringify({ own, lists: this.#lists.names })));
     const states = new Array<Json>(this.#shares).fill(null);
+    const lists: Record<string, string> = {};
     for (const bytes of all) {
-      for (const [index, state] of JSON.parse(Buffer.from(bytes).toString('utf8')) as [number, Json][]) {
+      const rank = JSON.parse(Buffer.from(bytes).toString('utf8')) as { own: [number, Json][]; lists: ListNames };
+      for (const [index, state] of rank.own) {
         states[index] = state;
       }
+      Object.assign(lists, rank.lists);
     }
     // A feed's reader has no state. After a restart, the reader continues with the records that have not been read yet.
     if (peers.stepsTogether ? states.includes(null) : own.some(([, state]) => state === null)) {
       return null;
     }
-    return { pass: this.#pass, shares: this.#shares, states, ...this.#before };
+    return this.#positionOf(states, lists);
+  }
+
+  #positionOf(states: readonly Json[], lists: ListNames): Json {
+    const kept = Object.keys(lists).length === 0 ? {} : { lists };
+    return { pass: this.#pass, shares: this.#shares, states, ...kept, ...this.#before };
   }
 
   async close(): Promise<void> {
@@ -230,6 +246,7 @@ export class DatasetBatchSource implements BatchSource {
       reader: this.#dataset.read({
         ...(storage === undefined ? {} : { storage }),
         ...(splits === undefined ? {} : { splits }),
+        lists: this.#lists,
         share: { index: share.index, count: this.#shares },
         seed,
         epoch: this.#pass,

@@ -1,12 +1,13 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { TrainingPosition } from '../../contract/checkpoint/checkpoint-format.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 import type { Peers } from '../ring/peers.ts';
 import { type BatchSource, IndexedBatchSource } from './batch-source.ts';
 import type { TrainingData } from './data.ts';
 import { DatasetBatchSource } from './dataset-batch-source.ts';
+import type { InputLists } from './reading/input-lists.ts';
 import { Dataset } from './sources/dataset.ts';
 import { fromTfDataset } from './sources/sources.ts';
 import { type Examples, standardData } from './standard-data.ts';
@@ -55,7 +56,13 @@ export function batchSizeOf(data: FitData, wanted: number | undefined): number |
  * @param position the position from the checkpoint, or the beginning.
  */
 export function openBatchSource(
-  world: { readonly tf: typeof tfjs; readonly peers: Peers; readonly storage?: Storage; readonly onNotice: (message: string) => void },
+  world: {
+    readonly tf: typeof tfjs;
+    readonly peers: Peers;
+    readonly storage?: Storage;
+    readonly lists: InputLists;
+    readonly onNotice: (message: string) => void;
+  },
   { model }: CompiledModel,
   data: StandardFitData,
   options: BatchSourceOptions,

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Report } from '../process/task-context.ts';
+import type { Report } from '../../contract/process/task-context.ts';
 import { peersOfRing } from '../ring/peers.ts';
 import { classifier, examples, fitTogether } from '../testing/fit-world.ts';
 import { ringOf } from '../testing/resources.ts';

@@ -1,6 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { Column } from '../../contract/encoding/idx.ts';
 import { TonyError } from '../../platform/errors.ts';
-import type { Column } from '../encoding/idx.ts';
+import { describeValue, isList } from '../../platform/text/describe-value.ts';
 import type { TrainingData } from './data.ts';
 
 export type NumberArray = Column['values'] | Float64Array | Uint16Array | Uint32Array | Uint8ClampedArray;
@@ -50,7 +51,7 @@ function checkKind(given: unknown): Examples {
     });
   }
   if (!isObject || (!('x' in given) && !('y' in given))) {
-    throw new TonyError('DATA_INVALID', `fit received ${kindOf(given)} instead of inputs and targets`, { hint });
+    throw new TonyError('DATA_INVALID', `fit received ${describeValue(given)} instead of inputs and targets`, { hint });
   }
   for (const name of ['x', 'y'] as const) {
     if ((given as Partial<Examples>)[name] === undefined) {
@@ -92,7 +93,10 @@ export function columnOf(tf: typeof tfjs, given: ColumnLike, what: string): tfjs
     return { values: given instanceof Int32Array ? given : Float32Array.from(given as ArrayLike<number>), shape: [given.length] };
   }
   if (!Array.isArray(given)) {
-    throw new TonyError('DATA_INVALID', `${what} is ${kindOf(given)}, but must be a tensor, { values, shape } or an array of numbers`);
+    throw new TonyError(
+      'DATA_INVALID',
+      `${what} is ${describeValue(given)}, but must be a tensor, { values, shape } or an array of numbers`,
+    );
   }
   return fromNested(given as NestedNumbers, what);
 }
@@ -107,7 +111,7 @@ function fromNested(given: NestedNumbers, what: string): Column {
   const fill = (level: unknown, depth: number): void => {
     if (depth === shape.length ? typeof level !== 'number' : !isList(level) || level.length !== shape[depth]) {
       const expected = depth === shape.length ? 'a number' : `an array of ${shape[depth]}`;
-      throw new TonyError('DATA_INVALID', `${what} has ${kindOf(level)} where its first example has ${expected}`);
+      throw new TonyError('DATA_INVALID', `${what} has ${describeValue(level)} where its first example has ${expected}`);
     }
     if (isList(level)) {
       for (const each of Array.from(level)) {
@@ -121,10 +125,6 @@ function fromNested(given: NestedNumbers, what: string): Column {
   return { values, shape };
 }
 
-function isList(value: unknown): value is ArrayLike<unknown> {
-  return Array.isArray(value) || (ArrayBuffer.isView(value) && 'length' in value);
-}
-
 function isColumn(tf: typeof tfjs, value: unknown): boolean {
   if (value instanceof tf.Tensor) {
     return true;
@@ -132,23 +132,4 @@ function isColumn(tf: typeof tfjs, value: unknown): boolean {
   return (
     typeof value === 'object' && value !== null && 'values' in value && isList(value.values) && 'shape' in value && isList(value.shape)
   );
-}
-
-function kindOf(value: unknown): string {
-  if (value === null || value === undefined) {
-    return String(value);
-  }
-  if (isList(value)) {
-    return `an array of ${value.length}`;
-  }
-  if (typeof value === 'function') {
-    return 'a function';
-  }
-  if (typeof value !== 'object') {
-    return `the ${typeof value} ${String(value)}`;
-  }
-  if (Symbol.asyncIterator in value || Symbol.iterator in value) {
-    return 'a generator';
-  }
-  return `an object with ${Object.keys(value).slice(0, 5).join(', ') || 'nothing'}`;
 }

@@ -1,6 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { Column } from '../../contract/encoding/idx.ts';
 import { TonyError } from '../../platform/errors.ts';
-import type { Column } from '../encoding/idx.ts';
+import { describeValue } from '../../platform/text/describe-value.ts';
 import type { RawBatch } from './data.ts';
 import { isColumn } from './transforms/collate.ts';
 import { tensorOfColumn } from './transforms/tensors.ts';
@@ -26,52 +27,59 @@ export interface ModelNames {
  * @throws TonyError DATA_INVALID if the element is not a training batch.
  */
 export function tensorsOf(tf: typeof tfjs, element: unknown, names: ModelNames): RawBatch {
-  const [xs, ys] = partsOf(element);
+  const { xs, ys } = partsOf(element);
   const { sampleWeight } = element as { readonly sampleWeight?: unknown };
-  const tensors = (parts: unknown, wanted: readonly string[]) => {
-    return listOf(parts, wanted).map((part) => (isColumn(part) ? tensorOfColumn(tf, part) : (part as tfjs.Tensor)));
+  const tensors = (parts: unknown, wanted: readonly string[], what: string) => {
+    return listOf(parts, wanted, what).map((part) => (isColumn(part) ? tensorOfColumn(tf, part) : (part as tfjs.Tensor)));
   };
-  const weights = sampleWeight === undefined ? {} : { sampleWeight: tensors(sampleWeight, [])[0] as tfjs.Tensor };
-  return { x: tensors(xs, names.inputs), y: tensors(ys, names.outputs), ...weights };
+  const weights = sampleWeight === undefined ? {} : { sampleWeight: tensors(sampleWeight, [], 'sampleWeight')[0] as tfjs.Tensor };
+  return { x: tensors(xs, names.inputs, 'xs'), y: tensors(ys, names.outputs, 'ys'), ...weights };
 }
 
 /** Returns the number of examples in a batch. */
 export function countExamplesOf(element: unknown): number {
-  const [first] = listOf(partsOf(element)[0], []);
+  const [first] = listOf(partsOf(element).xs, [], 'xs');
   return (first as Part).shape[0] ?? 0;
 }
 
-function partsOf(element: unknown): readonly [xs: unknown, ys: unknown] {
+function partsOf(element: unknown): { readonly xs: unknown; readonly ys: unknown } {
   if (typeof element === 'object' && element !== null) {
     if ('xs' in element && 'ys' in element) {
-      return [element.xs, element.ys];
+      return { xs: element.xs, ys: element.ys };
     }
     if ('x' in element && 'y' in element) {
-      return [element.x, element.y];
+      return { xs: element.x, ys: element.y };
     }
   }
-  throw new TonyError('DATA_INVALID', "the dataset's elements do not have the form { xs, ys }", {
+  throw new TonyError('DATA_INVALID', `an element of the dataset is ${describeValue(element)}, but fit expects the form { xs, ys }`, {
     hint: 'Map them: dataset.map(({ image, label }) => ({ xs: image, ys: label })).',
   });
 }
 
-function listOf(parts: unknown, names: readonly string[]): readonly unknown[] {
-  const list = Array.isArray(parts) ? parts : isPart(parts) ? [parts] : valuesOf(parts, names);
-  if (list.length === 0 || !list.every(isPart)) {
-    throw new TonyError('DATA_INVALID', "the dataset's elements are not batches of numbers", {
+function listOf(parts: unknown, names: readonly string[], what: string): readonly unknown[] {
+  // A list without any column is itself a batch of other values, such as strings.
+  const entries = Array.isArray(parts)
+    ? parts.map((part, index) => [parts.some(isPart) ? `${what}[${index}]` : what, part] as const)
+    : isPart(parts)
+      ? [[what, parts] as const]
+      : fieldsOf(parts, names).map(([name, part]) => [`${what}.${name}`, part] as const);
+  const odd = entries.length === 0 ? ([what, parts] as const) : entries.find(([, part]) => !isPart(part));
+  if (odd !== undefined) {
+    const [place, value] = odd;
+    throw new TonyError('DATA_INVALID', `${place} of an element of the dataset is ${describeValue(value)} instead of a batch of numbers`, {
       hint: 'fit accepts batches of columns or tensors. Map strings and bytes to numbers first.',
     });
   }
-  return list;
+  return entries.map(([, part]) => part);
 }
 
-function valuesOf(parts: unknown, names: readonly string[]): readonly unknown[] {
+function fieldsOf(parts: unknown, names: readonly string[]): readonly (readonly [name: string, value: unknown])[] {
   if (typeof parts !== 'object' || parts === null) {
     return [];
   }
   const byName = parts as Readonly<Record<string, unknown>>;
   const hasNames = names.length > 0 && names.every((name) => name in byName);
-  return hasNames ? names.map((name) => byName[name]) : Object.values(byName);
+  return hasNames ? names.map((name) => [name, byName[name]] as const) : Object.entries(byName);
 }
 
 function isPart(value: unknown): boolean {

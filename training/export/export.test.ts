@@ -2,12 +2,12 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, describe, expect, test } from 'vitest';
+import { folder as newFolder } from '../../contract/testing/folder.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { folder as newFolder } from '../testing/resources.ts';
 import { exportGraphModel, loadGraphModel } from './graph-model.ts';
 import { exportLayersModel, loadLayersModel } from './layers-model.ts';
-import { exportSavedModel, loadSavedModel } from './saved-model.ts';
+import { checkIntegers, exportSavedModel, loadSavedModel } from './saved-model.ts';
 
 afterEach(() => {
   tf.disposeVariables();
@@ -213,6 +213,24 @@ function bytesOf(model: tf.LayersModel): Buffer {
 }
 
 describe('a SavedModel', () => {
+  test.each([
+    ['DT_INT64', [0, 7, 2 ** 24], null],
+    ['DT_INT64', [3, -1], -1],
+    ['DT_INT64', [2 ** 31], 2 ** 31],
+    ['DT_INT64', [0.5], 0.5],
+    ['DT_UINT8', [0, 255], null],
+    ['DT_UINT8', [300], 300],
+    ['DT_INT32', [-5], null],
+    [undefined, [-0.5], null],
+  ])('an input of type %s takes %j only if the value stays the same', (tfDtype, values, wrong) => {
+    const check = () => checkIntegers('ids', tfDtype, tf.tensor1d(values));
+    if (wrong === null) {
+      expect(check).not.toThrow();
+    } else {
+      expect(check).toThrow(`cannot take the value ${wrong}`);
+    }
+  });
+
   test('an export replaces no SavedModel with variables, and a SavedModel runs only on the native backend', async () => {
     const { uri, folder } = await place();
     const model = sequential(layers.dense({ units: 2, inputShape: [3] }));
@@ -246,9 +264,46 @@ describe('a LayersModel', () => {
     );
   });
 
-  test('a LayersModel fails to load with NOT_FOUND if it is missing and with MODEL_UNREADABLE if it is invalid', async () => {
+  test('a custom layer with the name of a built-in class is not exported, at any depth', async () => {
+    class Dense extends tf.layers.Layer {
+      static readonly className = 'Dense';
+      override call(inputs: tf.Tensor | tf.Tensor[]): tf.Tensor {
+        return tf.neg(Array.isArray(inputs) ? (inputs[0] as tf.Tensor) : inputs);
+      }
+    }
+    const inner = tf.sequential({ layers: [layers.dense({ units: 2, inputShape: [2] }), new Dense({ name: 'own' })] });
+    const outer = tf.sequential({ layers: [inner, layers.activation({ activation: 'relu' })] });
+    for (const model of [inner, outer]) {
+      const { uri } = await place();
+      await expect(exportLayersModel(world, model, uri)).rejects.toMatchObject({
+        code: 'MODEL_NOT_EXPORTABLE',
+        message: 'the class of layer own has the className Dense, which is another class',
+      });
+      expect(await world.storage.list(uri)).toEqual([]);
+    }
+  });
+
+  test('a place without model.json is unreadable, and the error says what is there instead', async () => {
     const { uri } = await place();
-    await expect(loadLayersModel(world, uri)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(loadLayersModel(world, uri)).rejects.toMatchObject({ code: 'MODEL_UNREADABLE', message: `${uri} contains no model.json` });
+    await world.storage.write(`${uri}/saved_model.pb`, Buffer.of(0));
+    await expect(loadLayersModel(world, uri)).rejects.toMatchObject({ hint: expect.stringContaining('loadSavedModel') });
+    await world.storage.write(`${uri}/m.keras`, Buffer.of(0));
+    await expect(loadLayersModel(world, `${uri}/m.keras`)).rejects.toMatchObject({
+      code: 'MODEL_UNREADABLE',
+      hint: expect.stringContaining('save_tfjs'),
+    });
+  });
+
+  test('a LayersModel fails to load with MODEL_UNREADABLE if its model.json is invalid or its weights are missing', async () => {
+    const { uri, folder } = await place();
+    await exportLayersModel(world, sequential(layers.dense({ units: 1, inputShape: [1] })), uri);
+    const [weights] = (await readdir(folder)).filter((name) => name.endsWith('.bin'));
+    await world.storage.remove(`${uri}/${weights}`);
+    await expect(loadLayersModel(world, uri)).rejects.toMatchObject({
+      code: 'MODEL_UNREADABLE',
+      message: `${uri}/model.json names the file ${weights}, which does not exist`,
+    });
     for (const text of ['{', '{"weightsManifest": []}']) {
       await world.storage.write(`${uri}/model.json`, Buffer.from(text));
       await expect(loadLayersModel(world, uri)).rejects.toMatchObject({ code: 'MODEL_UNREADABLE' });

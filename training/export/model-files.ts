@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { io } from '@tensorflow/tfjs';
 import * as z from 'zod';
 import { TonyError } from '../../platform/errors.ts';
+import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
 
@@ -62,18 +63,40 @@ export function modelFilesHandler(tf: { readonly io: typeof io }, storage: Stora
   return { load: async () => await readModelFiles(tf, storage, uri) };
 }
 
-/** @throws TonyError MODEL_UNREADABLE if model.json is invalid, or NOT_FOUND if a file is missing. */
+/** @throws TonyError MODEL_UNREADABLE if model.json is invalid, or if a file is missing. */
 export async function readModelFiles(tf: { readonly io: typeof io }, storage: Storage, uri: string): Promise<io.ModelArtifacts> {
   const [folder, file] = /\.json$/i.test(nameOf(uri)) ? [parentUri(uri), uri] : [uri, joinUri(uri, MODEL)];
-  const document = parse(await storage.read(file), file);
+  const content = await readIfStored(storage, file);
+  if (content === null) {
+    throw await missingModel(storage, uri);
+  }
+  const document = parse(content, file);
   return await tf.io.getModelArtifactsForJSON(document as unknown as io.ModelJSON, async () => {
     const buffers: ArrayBuffer[] = [];
     for (const path of document.weightsManifest.flatMap(({ paths }) => paths)) {
-      const bytes = await storage.read(joinUri(folder, path));
+      const bytes = await readIfStored(storage, joinUri(folder, path));
+      if (bytes === null) {
+        throw new TonyError('MODEL_UNREADABLE', `${file} names the file ${path}, which does not exist`, {
+          hint: 'Copy the whole folder of the model again.',
+        });
+      }
       buffers.push(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer);
     }
     const specs = document.weightsManifest.flatMap(({ weights }) => weights) as unknown as io.WeightsManifestEntry[];
     return [specs, tf.io.CompositeArrayBuffer.join(buffers)];
+  });
+}
+
+/** Returns the error for a place without model.json. Its hint depends on the file or folder that is there instead. */
+async function missingModel(storage: Storage, uri: string): Promise<TonyError> {
+  if (/\.(keras|h5|hdf5)$/i.test(uri)) {
+    return new TonyError('MODEL_UNREADABLE', `${uri} is a model in a format of Keras, which TensorFlow.js cannot read`, {
+      hint: 'Convert it in Python: tony.models.save_tfjs(keras.saving.load_model(FILE), FOLDER).',
+    });
+  }
+  const isSavedModel = (await storage.stat(joinUri(uri, 'saved_model.pb')).catch(() => null)) !== null;
+  return new TonyError('MODEL_UNREADABLE', `${uri} contains no ${MODEL}`, {
+    ...(isSavedModel && { hint: 'It contains a SavedModel: load it with loadSavedModel, which needs the native backend.' }),
   });
 }
 

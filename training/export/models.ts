@@ -1,8 +1,13 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import {
+  CheckpointStore,
+  type LoadedCheckpoint,
+  loadedCheckpoint,
+  type StoredCheckpoint,
+} from '../../contract/checkpoint/checkpoint-store.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { nameOf, parentUri } from '../../storage/uri.ts';
-import { CheckpointStore, type LoadedCheckpoint, loadedCheckpoint, type StoredCheckpoint } from '../checkpoint/checkpoint-store.ts';
 import { weightsOf } from '../model/compiled-model.ts';
 import { restoreWeights } from '../model/training-state.ts';
 import { exportGraphModel, loadGraphModel } from './graph-model.ts';

@@ -1,10 +1,11 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri, nameOf, parentUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { type NamedWeight, weightsOf } from '../model/compiled-model.ts';
-import { tensorOf, weightsAmong } from '../model/training-state.ts';
+import { tensorOf } from '../model/stored-tensors.ts';
+import { weightsAmong } from '../model/training-state.ts';
 import type { ModelWorld } from './layers-model.ts';
 import { readModelFiles } from './model-files.ts';
 

@@ -43,6 +43,15 @@ export interface FitCallbacks {
 export class CallbackList {
   readonly #callbacks: readonly FitCallbacks[];
 
+  get all(): readonly FitCallbacks[] {
+    return this.#callbacks;
+  }
+
+  /** Returns true if at least one callback has this method. */
+  has(method: 'onTrainBegin' | 'onEpochBegin'): boolean {
+    return this.#callbacks.some((callback) => callback[method] !== undefined);
+  }
+
   constructor(callbacks: FitCallbacks | readonly FitCallbacks[] | undefined) {
     this.#callbacks = callbacks === undefined ? [] : Array.isArray(callbacks) ? callbacks : [callbacks as FitCallbacks];
   }

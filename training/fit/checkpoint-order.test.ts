@@ -2,10 +2,10 @@ import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
+import type { Report } from '../../contract/process/task-context.ts';
+import { folder } from '../../contract/testing/folder.ts';
 import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
-import type { Report } from '../process/task-context.ts';
 import { classifier, examples, fitTogether } from '../testing/fit-world.ts';
-import { folder } from '../testing/resources.ts';
 
 test.each([1, 3])('%i ranks store a checkpoint after the step in which one of them has an order', async (workers) => {
   const place = await folder();

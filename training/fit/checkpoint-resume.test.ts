@@ -1,12 +1,12 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
+import type { ShardDescription, StoredTensor } from '../../contract/checkpoint/checkpoint-format.ts';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import type { Report } from '../../contract/process/task-context.ts';
+import { folder } from '../../contract/testing/folder.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import type { ShardDescription, StoredTensor } from '../checkpoint/checkpoint-format.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
-import type { Report } from '../process/task-context.ts';
 import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
-import { folder } from '../testing/resources.ts';
 import type { FitOptions } from './fit-options.ts';
 
 /** Four steps of 12 examples per epoch, independent of the number of workers. */
@@ -24,8 +24,9 @@ async function train(path: string, generation: number, workers: number, until: n
   }
   const reports: Report[][] = models.map(() => []);
   const onBatchEnd = async (_: number, { step }: { readonly step: number }) => {
-    if (until !== null && step === until) {
-      await expect.poll(() => reports[0]).toContainEqual({ type: 'checkpoint', step });
+    // The checkpoint of a step is written after the step's callbacks.
+    if (until !== null && step === until + 1) {
+      await expect.poll(() => reports[0]).toContainEqual({ type: 'checkpoint', step: until });
       throw new Stopped();
     }
   };
@@ -90,12 +91,12 @@ test('a run that resumes names the recurrent layers whose states are lost', asyn
 });
 
 function halvesOf(tensor: StoredTensor): StoredTensor[] {
-  const numbers = tensor.bytes.length / 4;
-  const half = Math.floor(numbers / 2);
+  const bytesEach = tensor.dtype === 'bool' ? 1 : 4;
+  const half = Math.floor(tensor.bytes.length / bytesEach / 2);
   return half === 0
     ? [tensor]
     : [
-        { ...tensor, from: 0, bytes: tensor.bytes.subarray(0, half * 4) },
-        { ...tensor, from: half, bytes: tensor.bytes.subarray(half * 4) },
+        { ...tensor, from: 0, bytes: tensor.bytes.subarray(0, half * bytesEach) },
+        { ...tensor, from: half, bytes: tensor.bytes.subarray(half * bytesEach) },
       ];
 }

@@ -1,11 +1,6 @@
+import type { Report } from '../../contract/process/task-context.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { StopOrder, StopOrders } from '../checkpoint/stop-order.ts';
-import type { Report } from '../process/task-context.ts';
-
-/** An object, such as a tf.LayersModel, with a `stopTraining` property that the program sets to end training. */
-interface Stoppable {
-  readonly stopTraining: boolean;
-}
 
 export interface EarlyEndOptions {
   readonly applicationId: string;
@@ -26,7 +21,7 @@ const LOOK_MS = 2000;
 /**
  * Ends training before its last epoch if a callback sets `model.stopTraining` on any rank, or if an evaluator orders training to stop. In
  * each step, each rank signals whether it wants to end training. All ranks stop after the first step in which at least one rank wants to
- * stop.
+ * stop, and report the reason of the first of these ranks.
  */
 export class EarlyEnd {
   readonly #orders: StopOrders | null;
@@ -72,29 +67,44 @@ export class EarlyEnd {
     return (await this.#orders?.read(applicationId, phase)) ?? null;
   }
 
-  isWanted(training: Stoppable, step: number): boolean {
-    return training.stopTraining || (this.#order !== null && step >= (this.#order.at ?? 0));
+  /**
+   * Returns this rank's reason to end training after `step`, or null to continue.
+   * @param isStopped whether the program has stopped training.
+   * @param why the program's own reason, or null if it gave none.
+   */
+  wish(isStopped: boolean, step: number, why: string | null = null): string | null {
+    if (!isStopped && (this.#order === null || step < (this.#order.at ?? 0))) {
+      return null;
+    }
+    return this.#order?.reason ?? why ?? `${this.#options.cause} (step ${step})`;
   }
 
   /**
-   * Ends training if at least one rank wants to end it.
-   * @param wanted the number of ranks that want to end training. Ranks that step together pass the same number.
-   * @param reason the program's own reason, or null if it gave none.
+   * Ends training, because at least one rank wants to end it.
+   * @param reason that rank's reason, or the empty string if this rank does not know it.
    */
-  decide(wanted: number, training: Stoppable, step: number, reason: string | null = null): void {
-    if (wanted > 0 && !this.#decided) {
+  decide(reason: string): void {
+    if (!this.#decided) {
       this.#decided = true;
-      this.#reason = this.#order?.reason ?? (reason || this.#reasonOf(training, step));
+      this.#reason = reason;
     }
   }
 
-  #reasonOf(training: Stoppable, step: number): string {
-    return training.stopTraining ? `${this.#options.cause} (step ${step})` : 'another rank requested it';
+  /**
+   * Gives all ranks the same reason after the decision.
+   * @param exchange sends this rank's reason to the other ranks, and returns the reason of the first rank that has one.
+   */
+  async shareReason(exchange: (own: string) => Promise<string>): Promise<void> {
+    if (this.#wasOver) {
+      return;
+    }
+    this.#reason = (await exchange(this.#reason)) || 'another rank requested it';
   }
 
-  afterStep(training: Stoppable, step: number, isAlone: boolean): void {
-    if (isAlone && training.stopTraining) {
-      this.decide(1, training, step);
+  /** Ends training of a single rank, and looks for a stop order from time to time. */
+  afterStep(isStopped: boolean, step: number, isAlone: boolean): void {
+    if (isAlone && isStopped) {
+      this.decide(this.wish(isStopped, step) ?? '');
     }
     const now = (this.#options.now ?? Date.now)();
     if (this.#orders !== null && this.#order === null && this.#look === null && now - this.#lookedAt >= LOOK_MS) {

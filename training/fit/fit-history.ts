@@ -1,6 +1,22 @@
 import * as z from 'zod';
 import type { Json } from '../../platform/json-value.ts';
 import { EpochMeans, type MeansSoFar } from './epoch-means.ts';
+import type { BestEpoch } from './state/best-weights.ts';
+
+/**
+ * The equivalent of the History that tf.LayersModel.fit returns. Contains one entry for each epoch that completed or ended early,
+ * including epochs before a restart.
+ */
+export interface FitHistory {
+  readonly epoch: readonly number[];
+  readonly history: Readonly<Record<string, readonly number[]>>;
+  /** The number of steps that this call has taken, including the steps before a restart. */
+  readonly steps: number;
+  /** Why training ended before its last epoch, or null if all epochs ran. */
+  readonly endedEarly: string | null;
+  /** With `restoreBest`, the epoch whose weights the model has. Null if no epoch had a comparable value. */
+  readonly best?: BestEpoch | null;
+}
 
 /** A number. NaN and infinite numbers, which JSON cannot represent, are stored as null. */
 const value = z.number().nullable();

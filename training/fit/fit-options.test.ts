@@ -1,12 +1,12 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test, vi } from 'vitest';
+import type { Report } from '../../contract/process/task-context.ts';
+import { SummaryWriter } from '../../contract/summary/summary.ts';
+import { folder } from '../../contract/testing/folder.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { fromArray, fromGenerator } from '../data/sources/sources.ts';
-import type { Report } from '../process/task-context.ts';
-import { SummaryWriter } from '../summary/summary.ts';
 import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
-import { folder } from '../testing/resources.ts';
 import type { BatchLogs } from './callbacks.ts';
 import type { FitOptions } from './fit-options.ts';
 
@@ -114,14 +114,18 @@ test('a run resumed mid-epoch validates, counts and ends like an uninterrupted r
   const [whole] = await fitTogether(straight, data, options);
   const dir = await folder();
   const reports: Report[] = [];
-  const onBatchEnd = async (_: number, { step }: BatchLogs) => {
-    if (step === 4) {
+  let last = 0;
+  const onBatchEnd = (_: number, { step }: BatchLogs) => {
+    last = step;
+  };
+  const onBatchBegin = async () => {
+    if (last === 4) {
       await expect.poll(() => reports).toContainEqual({ type: 'checkpoint', step: 4 });
       throw new Error('killed');
     }
   };
   const world = { folder: dir, everySteps: 4 };
-  const callbacks = { onBatchEnd };
+  const callbacks = { onBatchBegin, onBatchEnd };
   await expect(fitTogether(make(), data, { ...options, callbacks }, { ...world, reports: [reports, reports] })).rejects.toThrow('killed');
   const again = make();
   const batches: number[] = [];
@@ -238,9 +242,9 @@ describe('options of fit', () => {
     await expect(attempt({ validationSplit: 0.99 })).rejects.toThrow(/leaves no examples/);
     await expect(attempt({ validationSteps: 2, validationData: held })).rejects.toThrow(/validationSteps applies only to datasets/);
     await expect(attempt({ validationData: { ...held, y: tf.zeros([3, 3]) } })).rejects.toThrow(/different numbers of examples: 4, 3/);
-    await expect(attempt({ accumulate: 0 })).rejects.toThrow(/accumulate is 0/);
-    await expect(attempt({ initialEpoch: -1 })).rejects.toThrow(/initialEpoch is -1/);
-    await expect(attempt({ clipNorm: -1 })).rejects.toThrow(/clipNorm is -1/);
+    await expect(attempt({ accumulate: 0 })).rejects.toThrow(/accumulate of fit is 0/);
+    await expect(attempt({ initialEpoch: -1 })).rejects.toThrow(/initialEpoch of fit is -1/);
+    await expect(attempt({ clipNorm: -1 })).rejects.toThrow(/clipNorm of fit is -1/);
     await expect(attempt({ learningRate: () => Number.NaN })).rejects.toThrow(/learningRate returned NaN for step 0/);
     await expect(attempt({ classWeight: { 0: 1, 1: 1 } })).rejects.toThrow(/has undefined for class 2, but each of the 3 classes/);
     await expect(attempt({ classWeight: { output: { 0: 1 } } })).rejects.toThrow(/classWeight names output, but the model's outputs are/);
@@ -258,7 +262,7 @@ describe('options of fit', () => {
     await expect(unknown({ yieldEvery: 'never' })).rejects.toThrow('fit has no option yieldEvery; omit it');
     await expect(unknown({ tensorboard: true })).rejects.toThrow(/^fit has no option tensorboard\.$/);
     await expect(unknown({ summaries: { every: 2 } })).rejects.toThrow(/fit's summaries has no option every/);
-    await expect(unknown({ onNaN: 'ignore' })).rejects.toThrow('onNaN is "ignore", but must be one of "stop", "continue"');
+    await expect(unknown({ onNaN: 'ignore' })).rejects.toThrow('onNaN of fit is "ignore", but must be "stop" or "continue"');
     await expect(unknown(tf.ones([8, 3]))).rejects.toMatchObject({ hint: expect.stringContaining('cluster.fit(model, { x, y }') });
   });
 
@@ -298,7 +302,7 @@ test.each([1, 2])('anonymous metric functions get names, on %i ranks', async (wo
   const summaries = new SummaryWriter({ storage: new FileStorage(), dir: fileUri(dir), trial: 't', onTrouble: () => {} });
   const histories = await fitTogether(models, examples(8), {}, { summaries });
   for (const { history } of histories) {
-    expect(Object.keys(history)).toEqual(['loss', 'metric', 'metric_1']);
+    expect(Object.keys(history)).toEqual(['loss', 'metric_0', 'metric_1']);
     expect(history.metric_1?.[0]).toBeCloseTo(1 / 3, 5);
   }
 });

@@ -1,14 +1,31 @@
-import { checkOptions, type OptionNames, wholeNumber } from '../../platform/check-options.ts';
+import type * as tfjs from '@tensorflow/tfjs';
+import type { Column } from '../../contract/encoding/idx.ts';
+import {
+  checkOptionValues,
+  isAnything,
+  isFiniteNumber,
+  isFlag,
+  isFunction,
+  isFunctionOrNumber,
+  isObject,
+  isOneOf,
+  isPositiveNumber,
+  isTextNotEmpty,
+  isWhole,
+  type OptionRules,
+} from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
+import type { Json } from '../../platform/json-value.ts';
 import { countExamples, type TrainingData } from '../data/data.ts';
 import { BATCH_SIZE, batchSizeOf, isDataset, type StandardFitData, type ValidationData } from '../data/fit-data.ts';
-import type { ColumnLike } from '../data/standard-data.ts';
-import type { Column } from '../encoding/idx.ts';
+import { type ColumnLike, columnOf } from '../data/standard-data.ts';
+import { checkBatchSize, checkExampleCount, type StatefulBatches } from '../model/stateful-batches.ts';
 import type { Placement } from '../strategy/placement.ts';
 import { checkStepOptions, type StepOptions } from '../strategy/step-options.ts';
 import type { FitCallbacks } from './callbacks.ts';
 import type { ClassWeight } from './example-weights.ts';
 import type { LearningRate } from './learning-rate.ts';
+import type { RestoreBest } from './state/best-weights.ts';
 import type { ValidationOptions } from './validation.ts';
 
 export interface FitOptions extends StepOptions {
@@ -73,6 +90,18 @@ export interface FitOptions extends StepOptions {
   readonly verbose?: 0 | 1 | 2;
   readonly summaries?: FitSummaries;
   readonly callbacks?: FitCallbacks | readonly FitCallbacks[];
+  /**
+   * State of the callbacks, such as counters: an object with JSON values, which the callbacks change. Checkpoints contain it. When training
+   * resumes, `fit` writes the stored values into the same object, after `onTrainBegin`.
+   */
+  readonly state?: Record<string, Json>;
+  /** Variables of the callbacks, such as moving averages of the weights, by name. Checkpoints contain them. All ranks start with rank 0's. */
+  readonly variables?: Readonly<Record<string, tfjs.Variable>>;
+  /**
+   * Whether the model has the weights of the best epoch after training, and not those of the last one. `true` compares `val_loss`, or `loss`
+   * without validation data. A name, or `{ monitor, mode }`, selects another value. Default: false.
+   */
+  readonly restoreBest?: RestoreBest;
   /** Assigns variables to parameter servers. */
   readonly placement?: Placement;
 }
@@ -110,35 +139,38 @@ export interface FitPlan {
 
 const SUMMARY_EVERY_STEPS = 10;
 
-const OPTIONS: OptionNames<FitOptions> = {
-  accumulate: true,
-  batchSize: true,
-  callbacks: true,
-  checkpoint: true,
-  classWeight: true,
-  clipNorm: true,
-  clipValue: true,
-  epochs: true,
-  initialEpoch: true,
-  learningRate: true,
-  name: true,
-  onNaN: true,
-  placement: true,
-  sampleWeight: true,
-  seed: true,
-  shuffle: true,
-  stepsPerEpoch: true,
-  summaries: true,
-  syncBatchNorm: true,
-  validationBatchSize: true,
-  validationData: true,
-  validationSplit: true,
-  validationSteps: true,
-  verbose: true,
-  verifyEverySteps: true,
+const OPTIONS: OptionRules<FitOptions> = {
+  accumulate: isWhole(1),
+  batchSize: isWhole(1),
+  callbacks: (value) => (Array.isArray(value) ? null : isObject(value)),
+  checkpoint: isFlag,
+  classWeight: isAnything,
+  clipNorm: isPositiveNumber,
+  clipValue: isPositiveNumber,
+  epochs: isWhole(1),
+  initialEpoch: isWhole(0),
+  learningRate: isFunctionOrNumber,
+  name: isTextNotEmpty,
+  onNaN: isOneOf('stop', 'continue'),
+  placement: isFunction,
+  restoreBest: (value) => (typeof value === 'boolean' || typeof value === 'string' ? null : isObject(value)),
+  sampleWeight: isAnything,
+  seed: isWhole(0),
+  shuffle: isFlag,
+  state: isObject,
+  stepsPerEpoch: isWhole(1),
+  summaries: isObject,
+  syncBatchNorm: isFlag,
+  validationBatchSize: isWhole(1),
+  validationData: isAnything,
+  validationSplit: isFiniteNumber,
+  validationSteps: isWhole(1),
+  variables: isObject,
+  verbose: isOneOf(0, 1, 2),
+  verifyEverySteps: isWhole(0),
 };
 
-const SUMMARY_OPTIONS: OptionNames<FitSummaries> = { everySteps: true, histograms: true };
+const SUMMARY_OPTIONS: OptionRules<FitSummaries> = { everySteps: isWhole(1), histograms: isFlag };
 
 /** The `model.fit` and `model.fitDataset` options that `cluster.fit` does not support, each with a hint for the error message. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
@@ -158,26 +190,34 @@ export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
   refuseForDatasets({ sampleWeight, validationSplit }, isDataset(given));
   refuseForExamples({ stepsPerEpoch }, isDataset(given));
   const data = sampleWeight === undefined ? given : { ...(given as TrainingData), sampleWeight: sampleWeight as Column };
-  const batchSize = batchSizeOf(data, options.batchSize === undefined ? undefined : wholeNumber('batchSize', options.batchSize));
+  const batchSize = batchSizeOf(data, options.batchSize);
   const stepOptions = { clipNorm, clipValue, verifyEverySteps, syncBatchNorm };
   const examples = validationSplit === undefined ? undefined : splitAt(data as TrainingData, validationSplit);
   return {
     data,
-    epochs: wholeNumber('epochs', options.epochs ?? 1),
-    initialEpoch: wholeNumber('initialEpoch', options.initialEpoch ?? 0, 0),
+    epochs: options.epochs ?? 1,
+    initialEpoch: options.initialEpoch ?? 0,
     batchSize,
-    accumulate: wholeNumber('accumulate', options.accumulate ?? 1),
+    accumulate: options.accumulate ?? 1,
     shuffle: options.shuffle ?? true,
-    stepsPerEpoch: stepsPerEpoch === undefined ? null : wholeNumber('stepsPerEpoch', stepsPerEpoch),
+    stepsPerEpoch: stepsPerEpoch ?? null,
     seed: options.seed ?? 1,
     examples,
     validation: planValidation(data, examples, options),
-    onNaN: oneOf('onNaN', options.onNaN ?? 'stop', ['stop', 'continue']),
-    printsEpochs: oneOf('verbose', options.verbose ?? 0, [0, 1, 2]) > 0,
-    summaryEverySteps: wholeNumber('summaries.everySteps', summaries?.everySteps ?? SUMMARY_EVERY_STEPS),
+    onNaN: options.onNaN ?? 'stop',
+    printsEpochs: (options.verbose ?? 0) > 0,
+    summaryEverySteps: summaries?.everySteps ?? SUMMARY_EVERY_STEPS,
     histograms: summaries?.histograms ?? false,
     stepOptions: checkStepOptions(Object.fromEntries(Object.entries(stepOptions).filter(([, value]) => value !== undefined))),
   };
+}
+
+/** @throws TonyError USAGE or DATA_INVALID if the model is stateful, and training would use batches of other sizes. */
+export function checkStateful(required: StatefulBatches | null, { data, batchSize, examples }: FitPlan, worldSize: number): void {
+  checkBatchSize(required, batchSize);
+  if (!isDataset(data)) {
+    checkExampleCount(required, examples ?? countExamples(data as TrainingData), worldSize, 'the data');
+  }
 }
 
 function checkNames(options: FitOptions): void {
@@ -186,23 +226,13 @@ function checkNames(options: FitOptions): void {
       hint: 'Pass inputs and targets together: cluster.fit(model, { x, y }, { epochs: 2 }).',
     });
   }
-  checkOptions('fit', options, OPTIONS, ELSEWHERE);
-  checkOptions("fit's summaries", options.summaries ?? {}, SUMMARY_OPTIONS);
-}
-
-function oneOf<T>(name: string, value: T, choices: readonly T[]): T {
-  if (!choices.includes(value)) {
-    throw new TonyError(
-      'USAGE',
-      `${name} is ${JSON.stringify(value)}, but must be one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`,
-    );
-  }
-  return value;
+  checkOptionValues('fit', options, OPTIONS, ELSEWHERE);
+  checkOptionValues("fit's summaries", options.summaries ?? {}, SUMMARY_OPTIONS);
 }
 
 function planValidation(data: StandardFitData, examples: number | undefined, options: FitOptions): FitPlan['validation'] {
   const { batchSize = BATCH_SIZE, validationData, validationBatchSize, validationSteps } = options;
-  const size = wholeNumber('validationBatchSize', validationBatchSize ?? batchSize);
+  const size = validationBatchSize ?? batchSize;
   if (validationData === undefined) {
     refuseForExamples({ validationSteps }, false);
     return examples === undefined ? null : { data, batchSize: size, from: examples };
@@ -214,7 +244,7 @@ function planValidation(data: StandardFitData, examples: number | undefined, opt
   return {
     data: validationData,
     batchSize: size,
-    ...(validationSteps === undefined ? {} : { batches: wholeNumber('validationSteps', validationSteps) }),
+    ...(validationSteps === undefined ? {} : { batches: validationSteps }),
   };
 }
 
@@ -250,4 +280,15 @@ function refuseForExamples(options: Readonly<Record<string, unknown>>, isForData
       throw new TonyError('USAGE', `${name} applies only to datasets; other data is used once in each epoch`);
     }
   }
+}
+
+/** Removes options that are null. As in `model.fit`, they have no effect. */
+export function withoutNulls(options: FitOptions): FitOptions {
+  const isPlain = options !== null && Object.getPrototypeOf(options) === Object.prototype;
+  return isPlain ? Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null)) : options;
+}
+
+export function standardOptions(tf: typeof tfjs, options: FitOptions): FitOptions {
+  const sampleWeight = options?.sampleWeight;
+  return sampleWeight === undefined ? options : { ...options, sampleWeight: columnOf(tf, sampleWeight, 'sampleWeight') };
 }

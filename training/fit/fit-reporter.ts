@@ -1,13 +1,14 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { Report } from '../../contract/process/task-context.ts';
+import type { SummaryWriter } from '../../contract/summary/summary.ts';
 import { firstNames } from '../../platform/text/first-names.ts';
 import { nativeKernelsOf } from '../backend/native/native-kernels.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 import type { StepValues } from '../model/step-part.ts';
+import { nameOfOptimizer } from '../optimizer/optimizer-members.ts';
 import type { OnNotice } from '../process/notices.ts';
-import type { Report } from '../process/task-context.ts';
 import type { ProfileWindow, StepProfile } from '../strategy/profile.ts';
 import type { TrainingStrategy } from '../strategy/strategy.ts';
-import type { SummaryWriter } from '../summary/summary.ts';
 import { logsOf } from './callbacks.ts';
 import type { FitPlan } from './fit-options.ts';
 import type { FitStep } from './fit-steps.ts';
@@ -55,7 +56,7 @@ export class FitReporter {
     const { batchSize, epochs, accumulate } = plan;
     const { learningRate } = model.optimizer.getConfig();
     summaries?.addHparams({
-      optimizer: model.optimizer.getClassName(),
+      optimizer: nameOfOptimizer(model.optimizer),
       ...(typeof learningRate === 'number' ? { learning_rate: learningRate } : {}),
       ...(batchSize === null ? {} : { batch_size: batchSize }),
       ...(accumulate === 1 ? {} : { accumulate }),

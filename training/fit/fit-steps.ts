@@ -1,12 +1,12 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { Json } from '../../platform/json-value.ts';
+import { createRandom, withRandom } from '../../platform/random.ts';
 import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import type { BatchSource, BatchStep } from '../data/batch-source.ts';
 import type { Batch } from '../data/data.ts';
 import { openBatchSource } from '../data/fit-data.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 import type { StepPart, StepValues } from '../model/step-part.ts';
-import { createRandom, withRandom } from '../process/random.ts';
 import type { StepProfile } from '../strategy/profile.ts';
 import type { TrainingStrategy } from '../strategy/strategy.ts';
 import type { EarlyEnd } from './early-end.ts';
@@ -143,16 +143,17 @@ export class FitSteps {
     schedule?.apply({ step: progress.step, epoch: progress.epoch, worldSize });
     const parts = batches.map((batch, index) => this.#partOf(batch, index, used));
     const signals = this.#signals.fill(0);
-    signals[0] = early.isWanted(model, progress.globalStep + 1) ? 1 : 0;
+    const endReason = early.wish(model.stopTraining, progress.globalStep + 1);
+    signals[0] = endReason === null ? 0 : 1;
     signals[1] = checkpointOrder.isGiven ? 1 : 0;
     if (worldSize > 1) {
       signals[2 + rank] = profile.busySinceLast();
     }
-    const values = await strategy.step(parts, signals);
+    const values = await strategy.step(parts, signals, endReason);
     if (peers.stepsTogether) {
       profile.addBusyTimes(signals.subarray(2));
     }
-    early.decide(signals[0] as number, model, progress.globalStep + 1);
+    this.#endIfSignalled(endReason);
     return values;
   }
 
@@ -190,9 +191,28 @@ export class FitSteps {
   async agree(): Promise<void> {
     const { model, strategy, progress, early } = this.#parts;
     const signals = this.#signals.fill(0);
-    signals[0] = early.isWanted(model, progress.globalStep) ? 1 : 0;
-    await strategy.agree(signals);
-    early.decide(signals[0] as number, model, progress.globalStep);
+    const endReason = early.wish(model.stopTraining, progress.globalStep);
+    signals[0] = endReason === null ? 0 : 1;
+    await strategy.agree(signals, endReason);
+    this.#endIfSignalled(endReason);
+  }
+
+  #endIfSignalled(ownReason: string | null): void {
+    if ((this.#signals[0] ?? 0) > 0) {
+      this.#parts.early.decide(ownReason ?? '');
+    }
+  }
+
+  /** Returns true if a callback of any rank that steps together with this one has ended training. Does not end it. */
+  async isStopWanted(): Promise<boolean> {
+    const { model, strategy } = this.#parts;
+    if (strategy.worldSize === 1 || !strategy.peers.stepsTogether) {
+      return model.stopTraining;
+    }
+    const signals = this.#signals.fill(0);
+    signals[0] = model.stopTraining ? 1 : 0;
+    await strategy.agree(signals, null);
+    return (signals[0] ?? 0) > 0;
   }
 
   async dispose(): Promise<void> {

@@ -2,15 +2,15 @@ import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import type { Report } from '../../contract/process/task-context.ts';
+import { folder } from '../../contract/testing/folder.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import type { TrainingData } from '../data/data.ts';
-import type { Report } from '../process/task-context.ts';
 import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
-import { folder } from '../testing/resources.ts';
 import type { BatchLogs } from './callbacks.ts';
-import type { FitHistory } from './fit.ts';
+import type { FitHistory } from './fit-history.ts';
 import type { FitOptions } from './fit-options.ts';
 
 interface World {
@@ -154,15 +154,21 @@ describe('a resumed run', () => {
     steps: number,
   ): Promise<void> {
     const reports: Report[] = [];
-    const onBatchEnd = async (_: number, { step }: BatchLogs) => {
-      if (world.everySteps !== undefined && step % world.everySteps === 0) {
-        await expect.poll(() => reports).toContainEqual({ type: 'checkpoint', step });
+    let last = 0;
+    const onBatchEnd = (_: number, { step }: BatchLogs) => {
+      last = step;
+    };
+    // The checkpoint of a step is written after the step's callbacks.
+    const onBatchBegin = async () => {
+      if (world.everySteps !== undefined && last > 0 && last % world.everySteps === 0) {
+        await expect.poll(() => reports).toContainEqual({ type: 'checkpoint', step: last });
       }
-      if (step === steps) {
+      if (last === steps) {
         throw new Stopped();
       }
     };
-    await expect(trainAll({ ...world, reports }, models, data, { ...options, callbacks: { onBatchEnd } })).rejects.toThrow(Stopped);
+    const callbacks = { onBatchBegin, onBatchEnd };
+    await expect(trainAll({ ...world, reports }, models, data, { ...options, callbacks })).rejects.toThrow(Stopped);
   }
 
   const optimizers: Record<string, () => tf.Optimizer> = {
@@ -247,7 +253,7 @@ describe('wrong input', () => {
       /different numbers of examples: 8, 7/,
     );
     await expect(attempt(model, makeData(0))).rejects.toThrow('the data has no examples');
-    await expect(attempt(model, makeData(8), { batchSize: 0 })).rejects.toThrow(/batchSize is 0/);
+    await expect(attempt(model, makeData(8), { batchSize: 0 })).rejects.toThrow(/batchSize of fit is 0/);
   });
 });
 

@@ -1,46 +1,89 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { formatMemory } from '../../conf/values/units.ts';
+import type { TrainingPosition } from '../../contract/checkpoint/checkpoint-format.ts';
+import { estimateMemory, inMemory, type MemoryEstimate, type MemoryNeeds, suggested } from '../../contract/checkpoint/memory-estimate.ts';
+import type { Report } from '../../contract/process/task-context.ts';
+import type { SummaryWriter } from '../../contract/summary/summary.ts';
+import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import type { Phase } from '../checkpoint/phases.ts';
 import type { StopOrders } from '../checkpoint/stop-order.ts';
 import type { TrainingData } from '../data/data.ts';
 import { type FitData, isDataset, standardFitData } from '../data/fit-data.ts';
+import { InputLists } from '../data/reading/input-lists.ts';
 import { differingData } from '../data/same-data.ts';
-import { columnOf } from '../data/standard-data.ts';
 import { type CompiledModel, inspectModel } from '../model/compiled-model.ts';
 import { noticesTo, type OnNotice } from '../process/notices.ts';
-import type { Report } from '../process/task-context.ts';
 import { StepProfile } from '../strategy/profile.ts';
 import type { CheckpointPlan, StrategyFactory, TrainingStrategy } from '../strategy/strategy.ts';
-import type { SummaryWriter } from '../summary/summary.ts';
 import { CallbackList, logsOf } from './callbacks.ts';
 import { Divergence } from './divergence.ts';
 import { EarlyEnd } from './early-end.ts';
 import type { EpochMeans } from './epoch-means.ts';
 import { ClassWeightTables } from './example-weights.ts';
-import { HistorySoFar } from './fit-history.ts';
-import { type FitOptions, type FitPlan, planFit } from './fit-options.ts';
+import { type FitHistory, HistorySoFar } from './fit-history.ts';
+import { checkStateful, type FitOptions, type FitPlan, planFit, standardOptions, withoutNulls } from './fit-options.ts';
 import { FitReporter } from './fit-reporter.ts';
 import { type FitStep, FitSteps, signalsOf } from './fit-steps.ts';
 import { LearningRateSchedule } from './learning-rate.ts';
-import { estimateMemory, memoryWarning, sizesOf, slotsOf } from './memory-estimate.ts';
 import { PhaseProgress } from './phase-progress.ts';
+import { FitState } from './state/fit-state.ts';
 import type { TrainingProgress } from './unfinished-training.ts';
 import { Validation } from './validation.ts';
 
-/**
- * The equivalent of the History that tf.LayersModel.fit returns. Contains one entry for each epoch that completed or ended early,
- * including epochs before a restart.
- */
-export interface FitHistory {
-  readonly epoch: readonly number[];
-  readonly history: Readonly<Record<string, readonly number[]>>;
-  /** The number of steps that this call has taken, including the steps before a restart. */
-  readonly steps: number;
-  /** Why training ended before its last epoch, or null if all epochs ran. */
-  readonly endedEarly: string | null;
+/** Slots per trained weight, by optimizer class name. */
+const SLOTS: Readonly<Record<string, number>> = { SGD: 0, Momentum: 1, Adagrad: 1, Adadelta: 2, Adam: 2, Adamax: 2, RMSProp: 2 };
+
+/** Returns a warning if the estimate exceeds the container's memory, otherwise null. */
+export function memoryWarning(estimate: MemoryEstimate, containerMb: number): string | null {
+  const container = containerMb * 2 ** 20;
+  if (estimate.total <= container) {
+    return null;
+  }
+  const { resident, training, activations, overhead, total } = estimate;
+  return (
+    `training may need ${inMemory(total)} of memory, but the container has ${formatMemory(containerMb)}. The estimate consists of ` +
+    `${inMemory(resident)} already in use, ${inMemory(training)} for gradients, optimizer and checkpoints, ` +
+    `${inMemory(activations)} for the outputs of layers, and ${inMemory(overhead)} for the runtime. ` +
+    `If YARN ends the container, raise \`resources.memory\` to ${suggested(total)}, or reduce the batch size.`
+  );
+}
+
+/** Estimates the memory of a `fit` call that begins now. @returns a warning if it exceeds the container's memory, otherwise null. */
+function memoryWarningFor(
+  model: CompiledModel,
+  batchSize: number,
+  { memoryMb, worldSize, writesCheckpoints }: Pick<MemoryNeeds, 'worldSize' | 'writesCheckpoints'> & { readonly memoryMb: number | null },
+): string | null {
+  if (memoryMb === null) {
+    return null;
+  }
+  const slots = slotsOf(model.optimizer);
+  const resident = process.memoryUsage.rss();
+  return memoryWarning(estimateMemory({ ...sizesOf(model, batchSize), resident, slots, worldSize, writesCheckpoints }), memoryMb);
+}
+
+/** A custom class has probably one slot for each weight. */
+export function slotsOf(optimizer: tfjs.Optimizer): number {
+  return SLOTS[optimizer.getClassName()] ?? 1;
+}
+
+/** Returns the size in bytes of the weights, and of all layer outputs for one batch. */
+export function sizesOf(
+  { model, weights, trainable }: CompiledModel,
+  batchSize: number,
+): Pick<MemoryNeeds, 'weights' | 'trainable' | 'activations'> {
+  const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
+  const outputs = model.layers.flatMap(({ outputShape }) => (Array.isArray(outputShape[0]) ? outputShape : [outputShape]) as number[][]);
+  // The first dimension is the batch. A dimension of unknown size, such as a text length, counts as 1.
+  const elements = outputs.map((shape) => shape.slice(1).reduce((product, size) => product * (size ?? 1), 1));
+  return {
+    weights: 4 * sum(weights.map(({ variable }) => variable.size)),
+    trainable: 4 * sum(trainable.map(({ size }) => size)),
+    activations: 4 * batchSize * sum(elements),
+  };
 }
 
 export interface FitEnvironment {
@@ -48,6 +91,8 @@ export interface FitEnvironment {
   readonly strategy: StrategyFactory;
   /** The storage that contains the datasets. Default: the job's storage. */
   readonly storage?: Storage;
+  /** The lists of the datasets' files. Default: the job's lists. */
+  readonly lists?: InputLists;
   readonly applicationId: string;
   readonly generation: number;
   readonly phase: Phase;
@@ -108,6 +153,9 @@ class Fit {
   readonly #early: EarlyEnd;
   readonly #checkpointOrder: CheckpointOrder;
   readonly #history: HistorySoFar;
+  readonly #state: FitState;
+  /** True if a callback had ended training when the restored checkpoint was written. */
+  #isStopRestored = false;
 
   constructor(environment: FitEnvironment, model: CompiledModel, data: FitData, options: FitOptions) {
     this.#environment = environment;
@@ -121,19 +169,29 @@ class Fit {
     const progress = new PhaseProgress(phase, plan.seed, plan.initialEpoch);
     this.#progress = progress;
     this.#callbacks = new CallbackList(options.callbacks);
+    const names = { callbacks: this.#callbacks.all, names: this.#logNames() };
+    this.#state = new FitState(tf, model, options, names);
     const schedule = options.learningRate === undefined ? null : new LearningRateSchedule(options.learningRate, model.optimizer);
     this.#strategy = factory.open({
       ...{ tf, model, applicationId, generation, report, onNotice },
       checkpoints: checkpoints === null ? null : { ...checkpoints, phase },
       stepOptions: plan.stepOptions,
+      kept: () => this.#state.variables,
       ...(options.placement === undefined ? {} : { placement: options.placement }),
       signals: signalsOf(worldSize),
       clock: this.#profile.clock,
     });
     const { peers } = this.#strategy;
+    checkStateful(model.statefulBatches, plan, worldSize);
+    if (this.#state.best !== null && !peers.stepsTogether) {
+      throw new TonyError('USAGE', 'restoreBest is not available with parameter servers, because their workers step independently', {
+        hint: 'Add an evaluator, and load its best checkpoint: cluster.models.loadCheckpoint("best", model).',
+      });
+    }
     const reports = rank === 0 || !peers.stepsTogether;
     this.#divergence = new Divergence(tf, model.trainable, plan.onNaN, { phase: phase.name, onNotice, reports });
-    const world = { tf, peers, ...(storage === undefined ? {} : { storage }), onNotice };
+    const lists = (environment.lists ?? InputLists.ofJob()).view({ phase: phase.name });
+    const world = { tf, peers, ...(storage === undefined ? {} : { storage }), lists, onNotice };
     const { validation } = plan;
     this.#validation = validation === null ? null : new Validation(world, model, validation.data, validation);
     const classWeights = options.classWeight === undefined ? null : new ClassWeightTables(tf, model.model, options.classWeight);
@@ -152,34 +210,35 @@ class Fit {
 
   #logNames(): string[] {
     const names = this.#model.metricNames;
-    return [...names, ...(this.#validation === null ? [] : names.map((name) => `val_${name}`))];
+    return [...names, ...(this.#plan.validation === null ? [] : names.map((name) => `val_${name}`))];
   }
 
   async run(): Promise<FitHistory> {
     const { isOver, data } = await this.#begin();
     if (!isOver) {
       await this.#compareData();
-      this.#checkMemory();
+      this.#warnOfMemory();
       this.#steps.open(data);
       this.#reporter.describe();
       this.#reporter.reportLostStates();
     }
     await this.#beginCallbacks();
     this.#reporter.start();
-    // If an earlier generation decided to end early, this run also ends at the step that was chosen then.
-    await this.#steps.agree();
+    await this.#resumeEnd();
     const { open } = this.#history;
-    if (open !== null && open.epoch < this.#progress.epoch) {
+    if (open !== null && (open.epoch < this.#progress.epoch || this.#early.isDecided)) {
       // The checkpoint includes this epoch's last step, but validation and callbacks have not run for this epoch yet.
       await this.#runEpoch(open.epoch);
     }
     while (this.#progress.epoch < this.#plan.epochs && !isOver && !this.#early.isDecided) {
       await this.#runEpoch(this.#progress.epoch);
     }
+    this.#state.best?.restore();
     await this.#finish();
     await this.#callbacks.each((callback) => callback.onTrainEnd?.({}));
     const { epoch, logs, endedEarly } = this.#history;
-    return { epoch, history: logs, steps: this.#progress.step, endedEarly };
+    const { best } = this.#state;
+    return { epoch, history: logs, steps: this.#progress.step, endedEarly, ...(best === null ? {} : { best: best.best }) };
   }
 
   /**
@@ -193,6 +252,7 @@ class Fit {
     if (position !== null) {
       this.#progress.resume(position);
       this.#history.restore(position.history);
+      this.#isStopRestored = this.#state.restore(position.state);
       isOver = position.final && (this.#history.endedEarly !== null || position.epoch >= this.#plan.epochs);
     }
     await this.#early.begin(isOver ? this.#history.endedEarly : null);
@@ -211,21 +271,14 @@ class Fit {
     }
   }
 
-  /** Warns if the estimated memory exceeds the container's memory. Only rank 0 warns, because all ranks train the same model. */
-  #checkMemory(): void {
+  /** Only rank 0 warns, because all ranks train the same model. */
+  #warnOfMemory(): void {
     const { memoryMb = null, checkpoints } = this.#environment;
     const { rank, worldSize } = this.#strategy;
-    if (memoryMb === null || rank > 0) {
-      return;
-    }
-    const estimate = estimateMemory({
-      ...sizesOf(this.#model, this.#plan.batchSize ?? 0),
-      resident: process.memoryUsage.rss(),
-      slots: slotsOf(this.#model.optimizer),
-      worldSize,
-      writesCheckpoints: checkpoints !== null,
-    });
-    const warning = memoryWarning(estimate, memoryMb);
+    const warning =
+      rank > 0
+        ? null
+        : memoryWarningFor(this.#model, this.#plan.batchSize ?? 0, { memoryMb, worldSize, writesCheckpoints: checkpoints !== null });
     if (warning !== null) {
       this.#onNotice(warning, 'memory');
     }
@@ -240,15 +293,46 @@ class Fit {
       doValidation: this.#validation !== null,
       metrics: this.#logNames(),
     });
-    await this.#callbacks.each((callback) => callback.onTrainBegin?.({}));
+    await this.#keeping(this.#progress.step > 0 && this.#callbacks.has('onTrainBegin'), async () => {
+      await this.#callbacks.each((callback) => callback.onTrainBegin?.({}));
+    });
     this.#model.stopTraining = false;
+  }
+
+  /**
+   * Ends training at once if an earlier generation has decided so, or if a callback had ended it when the checkpoint was written. With
+   * several ranks, training ends one step after the callback's request, as without a restart.
+   */
+  async #resumeEnd(): Promise<void> {
+    const isAlone = this.#strategy.worldSize === 1;
+    this.#model.stopTraining = this.#isStopRestored && isAlone;
+    await this.#steps.agree();
+    this.#model.stopTraining = this.#isStopRestored;
+  }
+
+  /**
+   * Calls callbacks that have already run before the restart. They may initialise their memory again, but what the checkpoint contains keeps
+   * its values.
+   */
+  async #keeping(isResumed: boolean, call: () => Promise<void>): Promise<void> {
+    if (!isResumed) {
+      await call();
+      return;
+    }
+    const state = this.#state.toJson(false);
+    const restore = await this.#strategy.hold();
+    await call();
+    await restore();
+    this.#state.restore(state);
   }
 
   /** Runs the epoch from its current position to its end, or until training ends early. */
   async #runEpoch(epoch: number): Promise<void> {
     const { clock } = this.#profile;
     const { metricNames } = this.#model;
-    await this.#callbacks.each((callback) => callback.onEpochBegin?.(epoch, {}));
+    await this.#keeping(this.#history.open?.epoch === epoch && this.#callbacks.has('onEpochBegin'), async () => {
+      await this.#callbacks.each((callback) => callback.onEpochBegin?.(epoch, {}));
+    });
     const means = this.#history.begin(epoch, metricNames.length);
     try {
       for (let batch = this.#batchesOfEpoch(); this.#progress.epoch === epoch && !this.#early.isDecided; batch++) {
@@ -258,6 +342,7 @@ class Fit {
       const logs = logsOf(metricNames, means.read());
       clock.enter('other');
       Object.assign(logs, await this.#validate());
+      this.#state.best?.add(epoch, logs);
       this.#reporter.reportSlowSteps();
       // Each callback gets its own copy, because some callbacks, such as tf.CustomCallback, modify the logs.
       await this.#callbacks.each((callback) => callback.onEpochEnd?.(epoch, { ...logs }));
@@ -311,6 +396,8 @@ class Fit {
       this.#divergence.checkLoss(read()[0], progress.globalStep);
     }
     this.#reporter.reportIfDue(read);
+    // A checkpoint contains what the callbacks of its step have changed.
+    await this.#callbacks.batchEnd({ batch, step: progress.step, size: step.used }, this.#model.metricNames, read);
     await this.#strategy.afterStep(() => this.#position(false));
     // `#finish` writes the last checkpoint.
     if (isCheckpointDue && this.#divergence.checkWeights(progress.globalStep)) {
@@ -318,11 +405,10 @@ class Fit {
       // A run that resumes from this checkpoint must find the summaries from all earlier steps.
       void summaries?.flush();
       this.#checkpointOrder.taken();
-      await this.#strategy.checkpoint(await this.#position(false));
+      await this.#strategy.checkpoint(await this.#position(false, await this.#steps.isStopWanted()));
       clock.enter('other');
     }
-    await this.#callbacks.batchEnd({ batch, step: progress.step, size: step.used }, this.#model.metricNames, read);
-    this.#early.afterStep(this.#model, progress.globalStep, worldSize === 1);
+    this.#early.afterStep(this.#model.stopTraining, progress.globalStep, worldSize === 1);
   }
 
   async #validate(): Promise<Record<string, number>> {
@@ -331,7 +417,7 @@ class Fit {
     }
     const { clock } = this.#profile;
     clock.enter('validation');
-    const means = await this.#validation.run();
+    const means = await this.#validation.run(this.#progress.seed, this.#progress.step);
     clock.enter('other');
     this.#reporter.validated(means);
     return logsOf(this.#model.metricNames, means, 'val_');
@@ -340,6 +426,9 @@ class Fit {
   async #finish(): Promise<void> {
     const { summaries, checkpoints, report, onProgress } = this.#environment;
     const { globalStep } = this.#progress;
+    if (this.#early.isDecided) {
+      await this.#early.shareReason((own) => this.#strategy.shareReason(own));
+    }
     this.#history.endedEarly = this.#early.isDecided ? this.#early.reason : null;
     if (checkpoints !== null) {
       report({ type: 'last-step', step: globalStep });
@@ -352,7 +441,7 @@ class Fit {
     onProgress?.(null);
   }
 
-  async #position(final: boolean): Promise<TrainingPosition> {
+  async #position(final: boolean, stop = false): Promise<TrainingPosition> {
     return {
       ...this.#progress.position,
       iterations: this.#model.optimizer.iterations,
@@ -360,22 +449,13 @@ class Fit {
       ...(final && !this.#divergence.checkWeights(this.#progress.globalStep) ? { diverged: true } : {}),
       data: await this.#steps.dataPosition(),
       history: this.#history.toJson(),
+      state: this.#state.toJson(stop),
     };
   }
 
   async dispose(): Promise<void> {
+    this.#state.dispose();
     this.#strategy.dispose();
     await this.#steps.dispose();
   }
-}
-
-/** Removes options that are null. As in `model.fit`, they have no effect. */
-function withoutNulls(options: FitOptions): FitOptions {
-  const isPlain = options !== null && Object.getPrototypeOf(options) === Object.prototype;
-  return isPlain ? Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null)) : options;
-}
-
-function standardOptions(tf: typeof tfjs, options: FitOptions): FitOptions {
-  const sampleWeight = options?.sampleWeight;
-  return sampleWeight === undefined ? options : { ...options, sampleWeight: columnOf(tf, sampleWeight, 'sampleWeight') };
 }

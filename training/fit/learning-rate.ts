@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
-import { learningRateOf, setLearningRate } from '../optimizer/optimizer-members.ts';
+import { learningRateOf, nameOfOptimizer, setLearningRate } from '../optimizer/optimizer-members.ts';
 
 export interface ScheduleStep {
   /** The number of steps that this `fit` call has taken, including the steps before a restart. */
@@ -35,7 +35,7 @@ export class LearningRateSchedule {
     this.#optimizer = optimizer;
     this.#initial = learningRateOf(optimizer);
     if (typeof this.#initial !== 'number') {
-      throw new TonyError('MODEL_INVALID', `the optimizer ${optimizer.getClassName()} has no learning rate that fit can set`);
+      throw new TonyError('MODEL_INVALID', `the optimizer ${nameOfOptimizer(optimizer)} has no learning rate that fit can set`);
     }
   }
 

@@ -1,7 +1,7 @@
-import { checkOptions, type OptionNames, wholeNumber } from '../../platform/check-options.ts';
+import { checkOptionValues, isAnything, isFlag, isOneOf, isTextNotEmpty, isWhole, type OptionRules } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
-import type { Dataset } from '../data/sources/dataset.ts';
+import { Dataset } from '../data/sources/dataset.ts';
 import type { LoopParts } from '../strategy/loop-state.ts';
 import type { OnNaN } from './fit-options.ts';
 
@@ -27,26 +27,23 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   readonly checkpoint?: false;
 }
 
-const OPTIONS: OptionNames<LoopOptions<unknown, Json>> = {
-  name: true,
-  models: true,
-  variables: true,
-  optimizers: true,
-  data: true,
-  epochs: true,
-  steps: true,
-  seed: true,
-  state: true,
-  onNaN: true,
-  checkpoint: true,
+const OPTIONS: OptionRules<LoopOptions<unknown, Json>> = {
+  name: isTextNotEmpty,
+  models: isAnything,
+  variables: isAnything,
+  optimizers: isAnything,
+  data: (value) => (value instanceof Dataset ? null : 'a dataset'),
+  epochs: isWhole(0),
+  steps: isWhole(0),
+  seed: isWhole(0),
+  state: isAnything,
+  onNaN: isOneOf('stop', 'continue'),
+  checkpoint: isFlag,
 };
 
 /** @throws TonyError USAGE for invalid options. */
 export function checkLoopOptions(options: LoopOptions<unknown, Json>): void {
-  checkOptions('loop', options, OPTIONS);
-  for (const name of ['epochs', 'steps', 'seed'] as const) {
-    wholeNumber(name, options[name] ?? 0, 0, 'USAGE');
-  }
+  checkOptionValues('loop', options, OPTIONS);
   if (options.epochs !== undefined && options.data === undefined) {
     throw new TonyError('USAGE', 'epochs is the number of passes over the data, but the loop has no data', {
       hint: 'Pass data as well, or pass steps instead of epochs.',

@@ -1,21 +1,22 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import type { Report } from '../../contract/process/task-context.ts';
+import { folder } from '../../contract/testing/folder.ts';
 import type { Json } from '../../platform/json-value.ts';
+import { createRandom, withRandom } from '../../platform/random.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { Phases } from '../checkpoint/phases.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
 import { fromArray } from '../data/sources/sources.ts';
 import { weightsOf as modelWeightsOf } from '../model/compiled-model.ts';
 import { restoreWeights } from '../model/training-state.ts';
-import { createRandom, withRandom } from '../process/random.ts';
-import type { Report } from '../process/task-context.ts';
 import type { Ring } from '../ring/ring.ts';
 import { CustomSteps } from '../strategy/all-reduce/custom-steps.ts';
 import { RingLoop } from '../strategy/all-reduce/ring-loop.ts';
 import { weightsOf } from '../testing/fit-world.ts';
-import { folder, ringOf } from '../testing/resources.ts';
+import { ringOf } from '../testing/resources.ts';
 import { type LoopEnvironment, TrainingLoop } from './loop.ts';
 import type { LoopOptions } from './loop-options.ts';
 import { UnfinishedTraining } from './unfinished-training.ts';
@@ -249,7 +250,7 @@ describe('stop()', () => {
     const dir = await folder();
     const ends = await onRanks(2, dir, program(true));
     expect(ends.map(({ steps }) => steps)).toEqual([5, 5]);
-    expect(ends[1]?.endedEarly).toBe('the loss is small enough');
+    expect(ends.map(({ endedEarly }) => endedEarly)).toEqual(['the loss is small enough', 'the loss is small enough']);
     expect(ends[0]?.reports).toContainEqual({ type: 'early-end', step: 5, reason: ends[0]?.endedEarly });
     const again = await onRanks(2, dir, program(false), 2);
     expect(again.map(({ steps, best }) => [steps, best])).toEqual([
@@ -257,6 +258,25 @@ describe('stop()', () => {
       [5, 4],
     ]);
     expect(again[0]?.endedEarly).toBe(ends[0]?.endedEarly);
+  });
+
+  test("an evaluator's stop order and a call without a reason give all ranks the same reason", async () => {
+    const dir = await folder();
+    const order = { applicationId: 'application_1_0001', phase: 'loop-1', step: 1, reason: 'it learns no more', at: null };
+    await new StopOrders(storage, fileUri(dir)).give(order);
+    const ordered = await onRanks(2, dir, program(false));
+    expect(ordered.map(({ endedEarly }) => endedEarly)).toEqual([order.reason, order.reason]);
+    const stopped = await onRanks(2, null, async ({ open, ring }) => {
+      const variable = tf.variable(tf.scalar(1));
+      const loop = await open({ variables: { variable }, steps: 5 });
+      for await (const { step } of loop) {
+        if (step === 1 && ring.rank === 1) {
+          loop.stop();
+        }
+      }
+      return loop.endedEarly;
+    });
+    expect(stopped).toEqual(['the program called stop() (step 2)', 'the program called stop() (step 2)']);
   });
 });
 
@@ -303,7 +323,7 @@ describe('a loop rejects', () => {
   test.each([
     [{ models: {}, step: 3 }, /^loop has no option step; did you mean steps/],
     [{ steps: 3 }, /^the loop has nothing to train/],
-    [{ steps: -1 }, /^steps is -1/],
+    [{ steps: -1 }, /^steps of loop is -1/],
     [{ variables: { a: 1 }, epochs: 2 }, /^epochs is the number of passes/],
     [{ models: { 'a b': {} } }, /"a b" is not a valid model name/],
     [{ optimizers: { a: {} } }, /^a is not an optimizer/],

@@ -1,16 +1,17 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { TrainingPosition } from '../../contract/checkpoint/checkpoint-format.ts';
+import type { Column } from '../../contract/encoding/idx.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
+import { createRandom, withRandom } from '../../platform/random.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
 import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import type { StopOrders } from '../checkpoint/stop-order.ts';
 import { DatasetBatchSource, type TakenBatch } from '../data/dataset-batch-source.ts';
+import { InputLists } from '../data/reading/input-lists.ts';
 import type { Dataset } from '../data/sources/dataset.ts';
 import { toTensors } from '../data/transforms/tensors.ts';
-import type { Column } from '../encoding/idx.ts';
 import type { Trainable } from '../model/trainables.ts';
-import { createRandom, withRandom } from '../process/random.ts';
 import { type CustomStepOptions, checkCustomStepOptions } from '../strategy/custom-step-options.ts';
 import { LoopState } from '../strategy/loop-state.ts';
 import type { LoopContext, LoopStrategy } from '../strategy/loop-strategy.ts';
@@ -19,6 +20,7 @@ import { EarlyEnd } from './early-end.ts';
 import type { FitEnvironment } from './fit.ts';
 import { checkLoopOptions, type LoopOptions } from './loop-options.ts';
 import { PhaseProgress } from './phase-progress.ts';
+import { decodeState, encodeState } from './state/state-json.ts';
 import { StepForecast } from './step-forecast.ts';
 import type { UnfinishedTraining } from './unfinished-training.ts';
 
@@ -99,7 +101,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     checkLoopOptions(options);
     this.#environment = environment;
     this.#options = options;
-    this.state = structuredClone(options.state ?? null) as State;
+    this.state = decodeState(encodeState(options.state ?? null, 'state')) as State;
     const { tf, applicationId, generation, phase, checkpoints, report, onNotice } = environment;
     this.#progress = new PhaseProgress(phase, options.seed ?? 1);
     this.#kept = new LoopState(tf, options);
@@ -136,7 +138,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       const kept = position.state as unknown as Kept;
       this.#progress.resume(position);
       this.#data = position.data;
-      this.state = kept.own as State;
+      this.state = decodeState(kept.own) as State;
       endedEarly = kept.endedEarly;
       this.#isOver = position.final && (endedEarly !== null || this.#reachedLimit());
     }
@@ -257,13 +259,14 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   #openBatchSource(): DatasetBatchSource | null {
-    const { tf, storage, onNotice } = this.#environment;
+    const { tf, storage, phase, onNotice } = this.#environment;
     const { data } = this.#options;
     if (data === undefined) {
       return null;
     }
     const position = this.#data ?? null;
-    const world = { tf, peers: this.#strategy.peers, storage, onNotice };
+    const lists = (this.#environment.lists ?? InputLists.ofJob()).view({ phase: phase.name });
+    const world = { tf, peers: this.#strategy.peers, storage, lists, onNotice };
     return new DatasetBatchSource(data as Dataset<unknown>, { ...world, seed: this.#progress.seed, countExamples, position });
   }
 
@@ -301,26 +304,22 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       this.#checkpointOrder.taken();
       await this.#strategy.checkpoint(() => this.#positionOf(false));
     }
-    this.#early.afterStep(this.#stoppable, this.#progress.globalStep, this.#environment.worldSize === 1);
-  }
-
-  get #stoppable(): { readonly stopTraining: boolean } {
-    return { stopTraining: this.#stopReason !== null };
+    this.#early.afterStep(this.#stopReason !== null, this.#progress.globalStep, this.#environment.worldSize === 1);
   }
 
   /** Decides together with the other ranks whether the loop ends. Returns true if any rank has been ordered to store a checkpoint. */
   async #agree(): Promise<boolean> {
-    const wish = this.#early.isWanted(this.#stoppable, this.#progress.globalStep) ? (this.#stopReason ?? '') : null;
+    const wish = this.#early.wish(this.#stopReason !== null, this.#progress.globalStep, this.#stopReason || null);
     const { end, checkpoint } = await this.#strategy.agree(wish, this.#checkpointOrder.isGiven);
-    if (end !== null && !this.#early.isDecided) {
-      this.#early.decide(1, this.#stoppable, this.#progress.globalStep, end);
+    if (end !== null) {
+      this.#early.decide(end);
     }
     return checkpoint;
   }
 
   async #positionOf(final: boolean): Promise<TrainingPosition> {
     const data = await this.#batchSource?.position();
-    const kept: Kept = { own: this.#ownState(), endedEarly: final ? this.endedEarly : null };
+    const kept: Kept = { own: encodeState(this.state ?? null, 'loop.state'), endedEarly: final ? this.endedEarly : null };
     return {
       ...this.#progress.position,
       iterations: 0,
@@ -331,18 +330,6 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     };
   }
 
-  /** Returns `state` as a restart would restore it: converted to JSON and back. */
-  #ownState(): Json {
-    try {
-      return JSON.parse(JSON.stringify(this.state ?? null)) as Json;
-    } catch (error) {
-      throw new TonyError('USAGE', "the loop's state cannot be stored as JSON", {
-        hint: 'Keep only numbers, strings, arrays and plain objects in loop.state.',
-        cause: error,
-      });
-    }
-  }
-
   async #finish(): Promise<void> {
     await this.#strategy.finish(() => this.#positionOf(true), this.#early.announce(this.#progress.globalStep));
     this.#progress.end();
@@ -350,7 +337,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 }
 
 function countExamples(element: unknown): number {
-  if (typeof element !== 'object' || element === null) {
+  if (element === null) {
+    throw new TonyError('DATA_INVALID', 'an element of the dataset is null', { hint: 'Give missing values a default in a map.' });
+  }
+  if (typeof element !== 'object') {
     return 1;
   }
   if ('shape' in element) {
@@ -360,5 +350,5 @@ function countExamples(element: unknown): number {
     return (element as unknown as ArrayLike<unknown>).length;
   }
   const [first] = Object.values(element);
-  return countExamples(first);
+  return countExamples(first ?? 0);
 }

@@ -1,4 +1,4 @@
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { TrainingPosition } from '../../contract/checkpoint/checkpoint-format.ts';
 import type { Phase } from '../checkpoint/phases.ts';
 
 export class PhaseProgress {

@@ -6,7 +6,7 @@ const gangs = useGangs();
 test.each([
   ['in the middle of fit', 'step-12', 1, 'step 12, in epoch 1 of 4'],
   ['before the last checkpoint is written', 'step-80', 1, 'step 80, in epoch 4 of 4'],
-] as const)('a program that exits with code 0 %s fails and reports its position', { timeout: 120_000 }, async (_, at, code, place) => {
+] as const)('a program that exits with code 0 %s fails and reports its position', async (_, at, code, place) => {
   const { workers } = await gangs.start({ name: `exit-${at}`, workers: 1, exitAt: at });
   const [worker] = workers;
   expect(await worker?.exited).toBe(code);
@@ -28,7 +28,7 @@ test.each(['closed-step-12', 'train-end', 'end'] as const)(
   },
 );
 
-test('a rank that exits with code 0 in the middle of fit is lost for the other ranks', { timeout: 120_000 }, async () => {
+test('a rank that exits with code 0 in the middle of fit is lost for the other ranks', async () => {
   const { workers } = await gangs.start({ name: 'exit-one', workers: 2, exitAt: 'step-12', exiting: [1] });
   expect(await workers[1]?.exited).toBe(1);
   expect(await workers[0]?.exited).toBe(1);

@@ -1,12 +1,15 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { createRandom, withRandom } from '../../platform/random.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { type Batch, batchOf, countExamples, prepareBatch, type TrainingData } from '../data/data.ts';
 import { datasetOf, prepareOf, type StandardFitData, standardFitData, type ValidationData } from '../data/fit-data.ts';
 import { disposeElement } from '../data/reading/dispose.ts';
+import type { InputLists } from '../data/reading/input-lists.ts';
 import { countExamplesOf, tensorsOf } from '../data/training-element.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
+import { checkBatchSize, checkExampleCount } from '../model/stateful-batches.ts';
 import { LazyValues } from '../model/step-part.ts';
 import type { Peers } from '../ring/peers.ts';
 import { EpochMeans } from './epoch-means.ts';
@@ -25,6 +28,8 @@ export interface ValidationWorld {
   readonly peers: Peers;
   /** The storage that contains the datasets. Default: the job's storage. */
   readonly storage?: Storage;
+  /** The lists of the datasets' files. */
+  readonly lists: InputLists;
   readonly onNotice: (message: string) => void;
 }
 
@@ -36,6 +41,8 @@ interface EvaluationBatch {
 }
 
 const PREFETCH_BATCHES = 2;
+/** Distinguishes the random numbers of a validation from those of the training step with the same number. */
+const VALIDATION = 0x76616c;
 /**
  * The interval, in ms, at which all ranks exchange a message while at least one rank is still evaluating. Without these messages, the
  * ranks that have finished would treat the evaluating rank as lost.
@@ -58,20 +65,25 @@ export class Validation {
     this.#model = model;
     this.#data = standardFitData(world.tf, model.model, data);
     this.#options = options;
-    if (datasetOf(this.#data) === null) {
-      countExamples(this.#data as TrainingData);
+    const dataset = datasetOf(this.#data);
+    if (dataset === null) {
+      const examples = countExamples(this.#data as TrainingData) - (options.from ?? 0);
+      checkExampleCount(model.statefulBatches, examples, world.peers.stepsTogether ? world.peers.worldSize : 1, 'the validation data');
     }
+    checkBatchSize(model.statefulBatches, dataset?.isBatched === true ? null : options.batchSize, 'the batch size of the validation');
   }
 
   /**
    * Computes the means over all examples, in the order of the model's metric names.
+   * @param seeds numbers that identify this validation, such as a seed and a step. Random operations of the model and of `prepare` depend
+   *   only on them, so a resumed run computes the same means.
    * @throws TonyError DATA_INVALID if there are no examples.
    */
-  async run(): Promise<number[]> {
+  async run(...seeds: readonly number[]): Promise<number[]> {
     const { peers } = this.#world;
     const means = new EpochMeans(this.#model.metricNames.length);
     try {
-      const work = this.#evaluateShare(means);
+      const work = this.#evaluateShare(means, seeds);
       await (peers.stepsTogether && peers.worldSize > 1 ? this.#waitForAllRanks(work) : work);
       const own = means.read();
       const sums = Float32Array.of(...own.map((mean) => mean * means.seen), means.seen);
@@ -86,10 +98,16 @@ export class Validation {
     }
   }
 
-  async #evaluateShare(means: EpochMeans): Promise<void> {
+  async #evaluateShare(means: EpochMeans, seeds: readonly number[]): Promise<void> {
+    const { peers } = this.#world;
+    let batch = 0;
     for await (const { examples, make, release } of this.#batches()) {
       try {
-        means.add(this.#evaluate(make), examples);
+        const random = createRandom(...seeds, VALIDATION, peers.stepsTogether ? peers.rank : 0, batch++);
+        means.add(
+          withRandom(random, () => this.#evaluate(make)),
+          examples,
+        );
       } finally {
         release();
       }
@@ -148,13 +166,13 @@ export class Validation {
   }
 
   async *#elements(): AsyncIterable<EvaluationBatch> {
-    const { tf, peers, storage, onNotice } = this.#world;
+    const { tf, peers, storage, lists, onNotice } = this.#world;
     const { batchSize, batches = Number.POSITIVE_INFINITY } = this.#options;
     const { model } = this.#model;
     const given = datasetOf(this.#data) as NonNullable<ReturnType<typeof datasetOf>>;
     const dataset = (given.isBatched ? given : given.batch(batchSize)).prefetch(PREFETCH_BATCHES);
     const share = peers.stepsTogether ? { index: peers.rank, count: peers.worldSize } : { index: 0, count: 1 };
-    const reader = dataset.read({ ...(storage === undefined ? {} : { storage }), share, seed: 1, epoch: 0, onNotice });
+    const reader = dataset.read({ ...(storage === undefined ? {} : { storage }), lists, share, seed: 1, epoch: 0, onNotice });
     const names = { inputs: model.inputNames, outputs: model.outputNames };
     const prepare = prepareOf(this.#data);
     try {

@@ -1,6 +1,6 @@
+import { encodeTfRecord } from '../../contract/encoding/tfrecord.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { encodeExample, type Features } from '../data/formats/example.ts';
-import { encodeTfRecord } from '../encoding/tfrecord.ts';
 
 export type PredictFormat = 'jsonl' | 'csv' | 'tfrecord';
 
@@ -36,10 +36,11 @@ function jsonOf(result: unknown): string {
 }
 
 /**
- * Converts values for JSON.stringify: typed arrays become arrays, and NaN and infinite numbers become strings (`NaN`, `Infinity`,
- * `-Infinity`).
+ * Converts values for JSON.stringify: typed arrays and Buffers become arrays, and NaN and infinite numbers become strings (`NaN`,
+ * `Infinity`, `-Infinity`). `this` is the object that contains the value; JSON.stringify has already called the value's `toJSON`.
  */
-function plain(_name: string, value: unknown): unknown {
+function plain(this: Readonly<Record<string, unknown>>, name: string, converted: unknown): unknown {
+  const value = Buffer.isBuffer(this[name]) ? this[name] : converted;
   if (typeof value === 'number' && !Number.isFinite(value)) {
     return String(value);
   }

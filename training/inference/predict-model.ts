@@ -5,6 +5,8 @@ import { disposeElement } from '../data/reading/dispose.ts';
 import { collate } from '../data/transforms/collate.ts';
 import { toTensors } from '../data/transforms/tensors.ts';
 import { SavedModel } from '../export/saved-model.ts';
+import { checkInputShapes, type FedModel, inputsOf } from '../model/batch-shapes.ts';
+import { checkBatch, statefulBatches } from '../model/stateful-batches.ts';
 
 /**
  * A model's prediction for one element. Each output is a flat array of numbers. If the outputs are named, the arrays are keyed by output
@@ -27,7 +29,8 @@ export function isModel(value: unknown): value is InferenceModel {
  * @throws TonyError DATA_INVALID if the inputs do not match the model.
  */
 export async function predictBatch(tf: typeof tfjs, model: InferenceModel, inputs: readonly unknown[]): Promise<Prediction[]> {
-  const tensors = tf.tidy(() => inputTensors(tf, model, toTensors(tf, collate(inputs) as unknown)));
+  checkBatch(statefulBatches(model), inputs.length);
+  const tensors = tf.tidy(() => inputTensors(tf, model, toTensors(tf, collate(inputs, null) as unknown)));
   try {
     const output = await outputOf(model, tensors, inputs.length);
     try {
@@ -51,7 +54,12 @@ async function outputOf(model: InferenceModel, tensors: Inputs, count: number): 
     return model.predict(tensors);
   }
   if (!('executeAsync' in model)) {
-    return model.predict(tensors as tfjs.Tensor | tfjs.Tensor[], { batchSize: count });
+    const inputs = [tensors as tfjs.Tensor | tfjs.Tensor[]].flat();
+    checkInputShapes(
+      inputsOf(((model as { readonly model?: unknown }).model ?? model) as FedModel),
+      inputs.map(({ shape }) => ({ shape: shape.length === 1 ? [...shape, 1] : shape })),
+    );
+    return model.predict(inputs.length === 1 ? (inputs[0] as tfjs.Tensor) : inputs, { batchSize: count });
   }
   if (!asynchronous.has(model)) {
     try {

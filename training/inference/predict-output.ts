@@ -179,7 +179,7 @@ export class PredictOutput {
       return Number(stored.toString());
     }
     // Counts a part's records. Used if the worker that wrote the part failed before it stored the count.
-    const uri = this.#uriOf(split);
+    const uri = { uri: this.#uriOf(split) };
     const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfrecords(uri) }[this.#description.format];
     const reader = dataset.read({ storage: this.#storage });
     let count = 0;

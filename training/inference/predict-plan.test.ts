@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { nextSplit, type PlannedSplit } from './predict-plan.ts';
+import { nextSplit, type PlannedSplit } from './predict.ts';
 
 const workers = (count: number) => Array.from({ length: count }, (_, index) => ({ index, count }));
 

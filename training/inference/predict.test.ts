@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
 import { openSource } from '../../platform/byte-source.ts';
+import { createRandom } from '../../platform/random.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -11,7 +12,6 @@ import { decodeExample, encodeExample } from '../data/formats/example.ts';
 import { csv, jsonl, tfrecords } from '../data/sources/sources.ts';
 import { folderWith, tfRecordFile } from '../data/testing/files.ts';
 import { exportGraphModel, loadGraphModel } from '../export/graph-model.ts';
-import { createRandom } from '../process/random.ts';
 import { type PredictReport, predict } from './predict.ts';
 import type { Values } from './predict-model.ts';
 
@@ -229,14 +229,14 @@ test('a count that a dead worker did not write is recomputed from its part', asy
     await predict(worker(0, 1), dataset, results, { output, format, compression });
     expect(await readFile(`${output}/_SUCCESS`, 'utf8')).toBe(before);
     if (format === 'csv') {
-      const rows = await csv<{ id: number; text: string }>(fileUri(`${output}/part-0*`)).toArray({ storage });
+      const rows = await csv<{ id: number; text: string }>(`${output}/part-0*`).toArray({ storage });
       expect(rows[3]).toEqual({ id: 3, text: 'a "quote",\nand 3', none: undefined });
       expect(rows).toHaveLength((JSON.parse(before) as { records: number }).records);
     } else if (format === 'jsonl') {
       const text = gunzipSync(await readFile(`${output}/part-00000.jsonl.gz`)).toString();
       expect(text.split('\n')[3]).toBe('{"id":3,"text":"a \\"quote\\",\\nand 3","none":null}');
     } else {
-      const [record] = await tfrecords(fileUri(`${output}/part-00001*`)).toArray({ storage });
+      const [record] = await tfrecords(`${output}/part-00001*`).toArray({ storage });
       expect(decodeExample(record as Buffer)).toMatchObject({ id: { kind: 'int64', values: BigInt64Array.of(BigInt(RECORDS)) } });
     }
   }
@@ -262,7 +262,7 @@ test('a model receives batches in its input shape, and no tensor leaks', async (
   });
   expect(tf.memory().numTensors).toBe(before);
   expect(report).toMatchObject({ parts: 2, records: 30 });
-  const results = await jsonl<{ id: number; sums: number[] }>(fileUri(`${output}/part-*`)).toArray({ storage });
+  const results = await jsonl<{ id: number; sums: number[] }>(`${output}/part-*`).toArray({ storage });
   expect(results).toEqual(Array.from({ length: 30 }, (_, id) => ({ id, sums: [id + 6, id + 6, id + 6] })));
   model.setWeights([tf.zeros([4, 3])]);
   const again = predict(worker(0, 1), dataset, model, { output, input: ({ pixels }) => pixels });

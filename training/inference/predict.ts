@@ -2,16 +2,77 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { anySignal } from '../../platform/async/any-signal.ts';
 import { pause, retry } from '../../platform/async/backoff.ts';
-import { wholeNumber } from '../../platform/check-options.ts';
+import {
+  checkOptionValues,
+  isFunction,
+  isObject,
+  isOneOf,
+  isText,
+  isTexts,
+  isWhole,
+  type OptionRules,
+  wholeNumber,
+} from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { outputPlace } from '../cluster/output-place.ts';
 import { disposeElement } from '../data/reading/dispose.ts';
 import type { Dataset } from '../data/sources/dataset.ts';
+import { checkBatchSize, statefulBatches } from '../model/stateful-batches.ts';
 import { type PartEncoder, type PredictFormat, partEncoder } from './predict-format.ts';
 import { type InferenceModel, isModel, modelFingerprint, type Prediction, predictBatch, type Values } from './predict-model.ts';
 import { PredictOutput } from './predict-output.ts';
-import { nextSplit, type PlannedSplit } from './predict-plan.ts';
+
+/**
+ * A worker's position among all workers. Each worker first processes its own share (every `count`-th split) in order. It then processes
+ * splits not yet finished by other workers, because these workers may be slow or may have failed. The workers do not communicate: the
+ * output files show which splits are finished. If two workers compute the same split, only one result is stored.
+ */
+interface Position {
+  readonly index: number;
+  readonly count: number;
+}
+
+export interface PlannedSplit {
+  readonly split: number;
+  /**
+   * `own`: the split is in this worker's share. `free`: the split is in another worker's share, and that worker has not reached it.
+   * `contested`: another worker may be computing the split.
+   */
+  readonly kind: 'own' | 'free' | 'contested';
+}
+
+/**
+ * Selects the next split for a worker.
+ * @param splits the number of splits.
+ * @param isDone whether the results of a split exist.
+ * @returns null if all splits are finished.
+ */
+export function nextSplit(splits: number, isDone: (split: number) => boolean, { index, count }: Position): PlannedSplit | null {
+  const free: number[] = [];
+  const contested: number[] = [];
+  const begun = new Set<number>();
+  for (let split = 0; split < splits; split++) {
+    if (isDone(split)) {
+      continue;
+    }
+    const owner = split % count;
+    if (owner === index) {
+      return { split, kind: 'own' };
+    }
+    // The owner processes its share in order, so it may be computing its first unfinished split, but not yet a later one.
+    if (begun.has(owner)) {
+      free.push(split);
+    } else {
+      contested.push(split);
+    }
+    begun.add(owner);
+  }
+  // Workers that select a split at the same time select different splits.
+  const pick = (from: readonly number[]) => from[Math.floor((((index % count) + 0.5) * from.length) / count)];
+  const split = pick(free) ?? pick(contested);
+  return split === undefined ? null : { split, kind: free.length > 0 ? 'free' : 'contested' };
+}
 
 export interface PredictOptions {
   /**
@@ -62,6 +123,18 @@ export interface PredictReport {
   readonly written: { readonly parts: number; readonly records: number };
 }
 
+const OPTIONS: OptionRules<ModelPredictOptions<never, unknown, never>> = {
+  output: isText,
+  format: isOneOf('jsonl', 'csv', 'tfrecord'),
+  compression: isOneOf('none', 'gzip'),
+  batchSize: isWhole(1),
+  columns: isTexts,
+  version: isText,
+  signal: isObject,
+  input: isFunction,
+  result: isFunction,
+};
+
 const DEFAULT_BATCH = 128;
 /** The size, in bytes, of each write to storage. */
 const PIECE_BYTES = 256 * 1024;
@@ -108,12 +181,14 @@ export async function predict<T, R, P extends Prediction>(
   compute: PredictFunction<T, R> | InferenceModel,
   options: ModelPredictOptions<T, R, P>,
 ): Promise<PredictReport> {
+  checkOptionValues<object>('predict', options, OPTIONS);
   if (dataset.isBatched) {
     throw new TonyError('DATA_INVALID', 'predict creates batches itself', { hint: 'Remove batch() from the dataset, and set batchSize.' });
   }
   const { storage, role, index, generation, applicationId } = cluster;
   const { format = 'jsonl', compression = 'none' } = options;
   const batchSize = wholeNumber('batchSize', options.batchSize ?? DEFAULT_BATCH);
+  checkBatchSize(isModel(compute) ? statefulBatches(compute) : null, batchSize);
   const { splits, fingerprint } = await dataset.splits({ storage });
   const model = [isModel(compute) ? await modelFingerprint(compute) : hashOf(String(compute)), options.version ?? '']
     .filter(Boolean)

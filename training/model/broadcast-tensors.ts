@@ -1,9 +1,9 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { StoredTensor } from '../../contract/checkpoint/checkpoint-format.ts';
 import { TonyError } from '../../platform/errors.ts';
-import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
 import type { Ring } from '../ring/ring.ts';
 import { broadcastBytes } from '../ring/ring-bytes.ts';
-import { assignTensors, capture, typeOf } from './training-state.ts';
+import { assignTensors, capture, typeOf } from './stored-tensors.ts';
 
 interface Parcel<Head> {
   readonly head: Head;

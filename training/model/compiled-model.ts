@@ -1,10 +1,13 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
 import { categoricalCrossentropy, type LossFunction, sparseCategoricalCrossentropy } from '../backend/native/categorical-crossentropy.ts';
+import { type BatchShape, checkExamples, checkInputShapes, checkTargetShapes, type FedModel, inputsOf } from './batch-shapes.ts';
+import { ignoredArguments } from './compile-arguments.ts';
+import { checkBatch, type StatefulBatches, statefulBatches } from './stateful-batches.ts';
 import type { StepLoss } from './step-part.ts';
 
 /** Members of a compiled tf.LayersModel that its type declarations omit. A Sequential model stores these members in an inner model. */
-interface CompiledInternals {
+interface CompiledInternals extends FedModel {
   readonly model?: CompiledInternals;
   /** The loss passed to `compile`: a name or function for all outputs, an array with one per output, or an object keyed by output name. */
   readonly loss?: unknown;
@@ -15,6 +18,8 @@ interface CompiledInternals {
   readonly collectedTrainableWeights?: readonly { read(): tfjs.Variable }[];
   readonly trainableWeights: readonly { read(): tfjs.Variable }[];
   readonly weights: readonly { readonly originalName: string; read(): tfjs.Variable }[];
+  /** Only in compiled models. */
+  readonly feedOutputShapes?: readonly BatchShape[];
   readonly inputs: readonly unknown[];
   readonly outputs: readonly unknown[];
   stopTraining_?: boolean;
@@ -37,6 +42,8 @@ export interface CompiledModel {
   /** Non-trainable float32 weights that layers may update during training, for example moving averages. */
   readonly moving: readonly tfjs.Variable[];
   readonly weights: readonly NamedWeight[];
+  /** The batches that the model requires because it is stateful, or null. */
+  readonly statefulBatches: StatefulBatches | null;
   /** `loss`, followed by the metrics passed to `compile`. */
   readonly metricNames: readonly string[];
   /** `model.stopTraining`, which callbacks set. */
@@ -68,6 +75,12 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   if (model.optimizer === undefined || losses === undefined) {
     throw new TonyError('MODEL_INVALID', 'the model is not compiled', { hint: 'Call model.compile({ optimizer, loss }) before fit.' });
   }
+  const [ignored] = ignoredArguments(model);
+  if (ignored !== undefined) {
+    throw new TonyError('MODEL_INVALID', `TensorFlow.js ignores the argument ${ignored.name} of model.compile`, {
+      hint: ignored.advice,
+    });
+  }
   const trainable = (inner.collectedTrainableWeights ?? inner.trainableWeights).map((weight) => weight.read());
   if (trainable.length === 0) {
     throw new TonyError('MODEL_INVALID', 'the model has no trainable weights');
@@ -75,7 +88,8 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
   const weights = weightsOf(model);
   const ids = new Set(trainable.map(({ id }) => id));
   const metricNames = distinct((inner.metricsNames ?? ['loss']).map(named));
-  const run = runOf(tf, inner, losses);
+  const required = statefulBatches(model);
+  const run = runOf(tf, inner, losses, required);
   return {
     model,
     optimizer: model.optimizer,
@@ -83,6 +97,7 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
     thawed: inner.trainableWeights.map((weight) => weight.read()).flatMap(({ id, name }) => (ids.has(id) ? [] : [name])),
     moving: weights.map(({ variable }) => variable).filter(({ id, dtype }) => !ids.has(id) && dtype === 'float32'),
     weights,
+    statefulBatches: required,
     metricNames,
     get stopTraining() {
       return inner.stopTraining_ === true;
@@ -105,8 +120,12 @@ export function inspectModel(tf: typeof tfjs, model: tfjs.LayersModel): Compiled
 }
 
 /** Returns a function that runs the model on a batch and returns the metrics and, for each output, the loss of each example (`each`). */
-function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[]) {
+function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossFunction[], required: StatefulBatches | null) {
   const metricFunctions = inner.metricsTensors ?? [];
+  const fed = {
+    inputs: inputsOf(inner),
+    targets: inner.outputNames.map((name, at) => ({ name, shape: inner.feedOutputShapes?.[at] ?? null, loss: lossNameOf(inner, at) })),
+  };
   // As with model.fit, vectors become columns. Otherwise, targets of shape [n] and outputs of shape [n, 1] would broadcast to [n, n].
   const asColumn = (tensor: tfjs.Tensor) => (tensor.rank === 1 ? tf.expandDims(tensor, 1) : tensor);
   return (x: readonly tfjs.Tensor[], y: readonly tfjs.Tensor[], weights: readonly (tfjs.Tensor | null)[], training: boolean) => {
@@ -114,7 +133,11 @@ function runOf(tf: typeof tfjs, inner: CompiledInternals, losses: readonly LossF
       const has = `the data has ${x.length} inputs and ${y.length} targets`;
       throw new TonyError('DATA_INVALID', `${has}; the model has ${inner.inputs.length} and ${inner.outputs.length}`);
     }
+    checkBatch(required, x[0]?.shape[0] ?? 0);
     const [inputs, targets] = [x.map(asColumn), y.map(asColumn)];
+    checkInputShapes(fed.inputs, inputs);
+    checkTargetShapes(fed.targets, targets);
+    checkExamples([...inputs, ...targets]);
     const outputs = [inner.apply(inputs.length === 1 ? (inputs[0] as tfjs.Tensor) : inputs, { training })].flat();
     const each = losses.map((lossFunction, index) =>
       weighted(tf, lossFunction(targets[index] as tfjs.Tensor, outputs[index] as tfjs.Tensor), weights[index] ?? null),
@@ -153,12 +176,10 @@ function named(name: string): string {
   return name === '' || name.endsWith('_') ? `${name}metric` : name;
 }
 
-/** Appends `_1`, `_2` and so on to repeated names. */
+/** Numbers repeated names, as `model.fit` does: `name_0`, `name_1` and so on. */
 function distinct(names: readonly string[]): string[] {
-  const counts = new Map<string, number>();
-  return names.map((name) => {
-    const before = counts.get(name) ?? 0;
-    counts.set(name, before + 1);
-    return before === 0 ? name : `${name}_${before}`;
+  return names.map((name, index) => {
+    const isRepeated = names.indexOf(name) !== names.lastIndexOf(name);
+    return isRepeated ? `${name}_${names.slice(0, index).filter((before) => before === name).length}` : name;
   });
 }

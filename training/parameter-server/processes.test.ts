@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { doneOf, type Gang, type GangWishes, stepsOf, useGangs } from '../testing/gang.ts';
 
 const gangs = useGangs();
@@ -12,7 +12,7 @@ function startGang(wishes: GangWishes, staleness: number | null = null): Promise
   return gangs.start({ servers: 2, strategy: { type: 'parameter-server', staleness, wireSecurity: 'none' }, ...wishes });
 }
 
-test('workers and servers of one program train together; servers run until they are stopped', { timeout: 120_000 }, async () => {
+test('workers and servers of one program train together; servers run until they are stopped', async () => {
   const { workers, servers } = await startGang({ name: 'together' }, 2);
   expect(await Promise.all(workers.map(({ exited }) => exited))).toEqual([0, 0]);
   expect(doneOf(workers[0])).toMatchObject({ steps: 40 });
@@ -29,7 +29,7 @@ test('workers and servers of one program train together; servers run until they 
   }
 });
 
-test.each([0, 1])('a killed worker %i is replaced alone, and the other worker reports no loss', { timeout: 120_000 }, async (rank) => {
+test.each([0, 1])('a killed worker %i is replaced alone, and the other worker reports no loss', async (rank) => {
   const { workers, replace } = await startGang({ name: `replaced-${rank}`, stepMs: 40, hangAt: 'step-12', hanging: [rank] });
   const [dying, other] = [workers[rank], workers[1 - rank]];
   await expect.poll(() => dying?.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
@@ -44,7 +44,7 @@ test.each([0, 1])('a killed worker %i is replaced alone, and the other worker re
   expect((await other?.reports())?.filter(({ type }) => type === 'peer-lost')).toEqual([]);
 });
 
-test('a worker reports a killed server, and the next generation resumes from the checkpoint', { timeout: 120_000 }, async () => {
+test('a worker reports a killed server, and the next generation resumes from the checkpoint', async () => {
   const { workers, servers } = await startGang({ name: 'server-killed', hangAt: 'step-12', hanging: [0, 1] });
   for (const worker of workers) {
     await expect.poll(() => worker.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
@@ -74,7 +74,7 @@ describe('if the chief is killed after its last step, its replacement takes no f
     ['killed before it committed the last checkpoint', 'before-commit'],
     ['killed before it reported the committed last checkpoint', 'after-commit'],
     ['killed after it finished training', 'end'],
-  ] as const)('%s', { timeout: 120_000 }, async (_, hangAt) => {
+  ] as const)('%s', async (_, hangAt) => {
     const { workers, replace } = await startGang({ name: `end-${hangAt}`, servers: 1, hangAt });
     const [chief, other] = workers;
     await expect.poll(() => chief?.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });

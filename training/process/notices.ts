@@ -1,4 +1,4 @@
-import type { Report } from './task-context.ts';
+import type { Report } from '../../contract/process/task-context.ts';
 
 /** Shows a message to the user. A later notice with the same `about` replaces it. */
 export type OnNotice = (message: string, about?: string) => void;

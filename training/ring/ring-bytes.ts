@@ -23,6 +23,11 @@ export async function gatherTexts(ring: Ring, text: string): Promise<string[]> {
   return (await gatherBytes(ring, Buffer.from(text))).map((bytes) => Buffer.from(bytes).toString('utf8'));
 }
 
+/** Returns the first text that is not empty, or the empty string. */
+export function firstText(texts: readonly string[]): string {
+  return texts.find((text) => text !== '') ?? '';
+}
+
 /**
  * Returns every rank's bytes in rank order. All ranks get the same result. Suitable only for small data, because each rank sends a vector
  * of the total length.

@@ -1,9 +1,58 @@
 import type { Socket } from 'node:net';
-import type { Channel, LossCode } from '../connections/channel.ts';
-import type { Reader } from '../connections/reader.ts';
+import type { Channel, LossCode } from '../../contract/connections/channel.ts';
+import type { Reader } from '../../contract/connections/reader.ts';
+import { FrameHeader } from '../../contract/encoding/frame-header.ts';
 import type { Exchange } from './ring-exchange.ts';
-import { decodeFrame, encodeFrame, FRAME_BYTES, type RingFrame } from './ring-frame.ts';
 import { PIECE_BYTES } from './ring-vector.ts';
+
+/**
+ * The header before each vector. All fields are little-endian.
+ *
+ *   +------------+------------+--------------------+------------+
+ *   | "TNYV" u32 | kind u32   | sequence u32       | length u32 |   16 bytes, followed by the segments of the vector:
+ *   +------------+------------+--------------------+------------+   4 bytes per number, or 2 if the kind is float16
+ *
+ * The receiver rejects a frame whose `length` differs from the length of its own call, and never allocates memory based on `length`.
+ */
+export interface RingFrame {
+  readonly kind: RingFrameKind;
+  /** The number of earlier collective calls in this generation, modulo 2^32. In a `bye` frame, the total number of calls. */
+  readonly sequence: number;
+  readonly length: number;
+}
+
+/** A `bye` frame means that the sender has closed its ring and makes no further calls. */
+export type RingFrameKind = (typeof KINDS)[number];
+
+const KINDS = ['sum', 'mean', 'broadcast', 'bye', 'sum as float16', 'mean as float16'] as const;
+const HEADER = new FrameHeader('TNYV', KINDS, 2);
+
+const FRAME_BYTES = HEADER.bytes;
+
+function encodeFrame({ kind, sequence, length }: RingFrame): Buffer {
+  return HEADER.encode(kind, sequence >>> 0, length);
+}
+
+/** Returns null if `bytes` is not a frame header. */
+function decodeFrame(bytes: Uint8Array): RingFrame | null {
+  const header = HEADER.decode(bytes);
+  if (header === null) {
+    return null;
+  }
+  const [sequence = 0, length = 0] = header.fields;
+  return { kind: header.kind, sequence, length };
+}
+
+export function describeFrame(frame: RingFrame): string {
+  switch (frame.kind) {
+    case 'bye':
+      return `end of training after ${frame.sequence} calls`;
+    case 'broadcast':
+      return `broadcast of ${frame.length} numbers (call ${frame.sequence})`;
+    default:
+      return `all-reduce (${frame.kind}) of ${frame.length} numbers (call ${frame.sequence})`;
+  }
+}
 
 /** Connection events for one neighbour. `lost` is the last event. */
 export interface EndEvents {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { SendWindow } from './ring.ts';
 import { Exchange, planAllReduce, planBroadcast, type Wire } from './ring-exchange.ts';
 import { createPlainVector, createVector, type Lane, PIECE_BYTES, type RingVector } from './ring-vector.ts';
-import { SendWindow } from './send-window.ts';
 
 /** Runs a ring in memory and delivers the sent bytes in chunks of the given size. */
 function runRing(

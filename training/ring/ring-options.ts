@@ -1,7 +1,7 @@
 import type { Server } from 'node:net';
 import type { WireSecurity } from '../../conf/job.ts';
+import type { Listener } from '../../contract/connections/listener.ts';
 import type { Secret } from '../../platform/secret.ts';
-import type { Listener } from '../connections/listener.ts';
 
 export interface RingOptions {
   readonly rank: number;

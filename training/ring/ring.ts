@@ -1,17 +1,76 @@
 import type { WireSecurity } from '../../conf/job.ts';
+import type { LossCode } from '../../contract/connections/channel.ts';
+import { acceptNeighbour, dialNeighbour } from '../../contract/connections/connect.ts';
+import { connectAll, type Peer } from '../../contract/connections/connect-all.ts';
+import { openListener } from '../../contract/connections/listener.ts';
+import { rankName } from '../../contract/connections/rank-name.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Secret } from '../../platform/secret.ts';
-import type { LossCode } from '../connections/channel.ts';
-import { acceptNeighbour, dialNeighbour } from '../connections/connect.ts';
-import { connectAll, type Peer } from '../connections/connect-all.ts';
-import { openListener } from '../connections/listener.ts';
-import { rankName } from '../connections/rank-name.ts';
-import { type EndEvents, RingReceiver, RingSender } from './ring-ends.ts';
+import { describeFrame, type EndEvents, type RingFrame, type RingFrameKind, RingReceiver, RingSender } from './ring-ends.ts';
 import { Exchange, type Plan, planAllReduce, planBroadcast, takesPart, type Wire } from './ring-exchange.ts';
-import { describeFrame, type RingFrame, type RingFrameKind } from './ring-frame.ts';
 import { DEFAULT_TIMEOUTS, type RingOptions, type RingTimeouts } from './ring-options.ts';
 import { createVector, type Lane, MAX_NUMBERS, MAX_NUMBERS_WITH_IMAGE, type RingVector } from './ring-vector.ts';
-import { aheadOf, SendWindow } from './send-window.ts';
+
+/**
+ * The window for two ranks: how many more bytes a rank may send than it has received. A window of this size keeps both directions busy and
+ * fits into the processor's cache.
+ */
+const AHEAD_BYTES = 512 * 1024;
+/** The minimum size of a write while more bytes are queued. */
+const LEAST_WRITE_BYTES = 128 * 1024;
+
+/**
+ * Returns the window in bytes. Rings of more than two ranks have no window: their segments are smaller, and in measurements with 4 ranks,
+ * waiting for one neighbour delayed the other.
+ */
+function aheadOf(worldSize: number): number {
+  return worldSize === 2 ? AHEAD_BYTES : Number.POSITIVE_INFINITY;
+}
+
+/**
+ * Limits the sending rate to the receiving rate. Without a window, a rank would write its whole segment to the socket at once, and the
+ * data would leave the processor's cache before the neighbour reads it.
+ *
+ * The window cannot cause a deadlock. If all ranks were waiting, each rank would have sent more bytes than it had received, which is
+ * impossible in a ring.
+ */
+export class SendWindow {
+  readonly #write: (bytes: Uint8Array) => void;
+  readonly #waiting: Uint8Array[] = [];
+  #allowed: number;
+
+  /** @param ahead the window in bytes. Infinity for a rank that only sends. */
+  constructor(write: (bytes: Uint8Array) => void, ahead = AHEAD_BYTES) {
+    this.#write = write;
+    this.#allowed = ahead;
+  }
+
+  readonly send = (bytes: Uint8Array): void => {
+    this.#waiting.push(bytes);
+    this.#go();
+  };
+
+  readonly received = (count: number): void => {
+    this.#allowed += count;
+    this.#go();
+  };
+
+  #go(): void {
+    for (let head = this.#waiting[0]; head !== undefined; head = this.#waiting[0]) {
+      if (this.#allowed < Math.min(head.length, LEAST_WRITE_BYTES)) {
+        return;
+      }
+      const count = Math.min(head.length, this.#allowed);
+      this.#allowed -= count;
+      if (count === head.length) {
+        this.#waiting.shift();
+      } else {
+        this.#waiting[0] = head.subarray(count);
+      }
+      this.#write(head.subarray(0, count));
+    }
+  }
+}
 
 /** The number of ranks in this thread, by key. Only tests run several ranks in one thread. */
 const inThisThread = new WeakMap<Secret, number>();

@@ -1,8 +1,8 @@
 /** A SyncRing's worker thread. It runs a ring on behalf of the blocked calling thread. See sync-ring.ts. */
 import { parentPort, workerData } from 'node:worker_threads';
+import { openEarlyListener } from '../../contract/connections/listener.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { Secret } from '../../platform/secret.ts';
-import { openEarlyListener } from '../connections/listener.ts';
 import { Ring } from './ring.ts';
 import { CONTROL, type FromSyncRing, STATE, type SyncRingStart, type ToSyncRing } from './sync-ring-messages.ts';
 

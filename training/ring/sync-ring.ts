@@ -5,7 +5,22 @@ import { type ErrorCode, messageOf, TonyError } from '../../platform/errors.ts';
 import type { Ring } from './ring.ts';
 import { gatherTexts } from './ring-bytes.ts';
 import { CONTROL, type FromSyncRing, STATE, type SyncRingStart, type ToSyncRing } from './sync-ring-messages.ts';
-import { waitWhile } from './wait-while.ts';
+
+/**
+ * Blocks this thread while the cell at `index` contains `value`. Returns false if it still does after `ms`.
+ *
+ * A thread that writes a cell notifies waiting threads afterwards. This notification can arrive after the reading thread has seen the new
+ * value and waits again for the next one, so a notification alone does not mean that the cell has changed.
+ */
+export function waitWhile(cells: Int32Array, index: number, value: number, ms: number): boolean {
+  const end = performance.now() + ms;
+  while (Atomics.load(cells, index) === value) {
+    if (Atomics.wait(cells, index, value, Math.max(0, end - performance.now())) === 'timed-out') {
+      return Atomics.load(cells, index) !== value;
+    }
+  }
+  return true;
+}
 
 /** The minimum size in bytes of the shared buffer, which also transports error messages. */
 const LEAST_BYTES = 4096;

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test } from 'vitest';
-import { waitWhile } from './wait-while.ts';
+import { waitWhile } from './sync-ring.ts';
 
 /** Starts a thread that sends ten notifications without a change, and then changes the cell from 1 to 2. */
 function startNotifier(cells: Int32Array): void {

@@ -1,5 +1,4 @@
-import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
-import { TonyError } from '../../platform/errors.ts';
+import { checkOptionValues, isAnything, isNotNegative, type OptionRules } from '../../platform/check-options.ts';
 import type { Trainable } from '../model/trainables.ts';
 
 export interface CustomStepOptions {
@@ -17,13 +16,9 @@ export interface CustomStepOptions {
   readonly examples?: number;
 }
 
-const STEP_OPTIONS: OptionNames<CustomStepOptions> = { variables: true, examples: true };
+const STEP_OPTIONS: OptionRules<CustomStepOptions> = { variables: isAnything, examples: isNotNegative };
 
 /** @param name the function name to use in error messages, for example `cluster.step`. @throws TonyError USAGE. */
 export function checkCustomStepOptions(name: string, options: CustomStepOptions): void {
-  checkOptions(name, options, STEP_OPTIONS);
-  const { examples } = options;
-  if (examples !== undefined && !(Number.isFinite(examples) && examples >= 0)) {
-    throw new TonyError('USAGE', `examples is ${examples}, but must be 0 or a positive number`);
-  }
+  checkOptionValues(name, options, STEP_OPTIONS);
 }

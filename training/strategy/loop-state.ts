@@ -1,19 +1,21 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { StoredTensor } from '../../contract/checkpoint/checkpoint-format.ts';
 import { TonyError } from '../../platform/errors.ts';
-import type { StoredTensor } from '../checkpoint/checkpoint-format.ts';
 import { weightsOf } from '../model/compiled-model.ts';
 import {
-  assignTensors,
-  capture,
+  beginOptimizer,
+  captureMembers,
+  captureOptimizer,
   checkOptimizer,
-  misfit,
-  type NamedVariable,
-  optimizerVariables,
+  optimizerTensors,
+  RANK_0,
+  requireReadable,
   restoreOptimizer,
-  typeOf,
-} from '../model/training-state.ts';
+  type StateSource,
+} from '../model/optimizer-state.ts';
+import { assignTensors, capture, misfit, type NamedTensor, type NamedVariable, typeOf } from '../model/stored-tensors.ts';
 import { setIterations } from '../optimizer/optimizer-members.ts';
-import type { KeptState } from './restore-newest.ts';
+import type { KeptState } from './strategy-checkpoints.ts';
 
 type OneOrNamed<T> = T | Readonly<Record<string, T>>;
 
@@ -32,7 +34,9 @@ export interface LoopParts {
  *   optimizer:...                    an optimizer slot, named as in training-state.ts, with its variable's index in `variables`
  *   optimizer:iterations             the optimizer's step counter
  *
- * If the loop has several models or optimizers, the names begin with `model/<name>:` or `optimizer/<name>:`.
+ *   members:...                      the optimizer's other members, as in optimizer-state.ts
+ *
+ * If the loop has several models or optimizers, the names begin with `model/<name>:`, `optimizer/<name>:` or `members/<name>:`.
  */
 export class LoopState implements KeptState {
   readonly #tf: typeof tfjs;
@@ -85,9 +89,9 @@ export class LoopState implements KeptState {
   }
 
   /** Returns all variables and optimizer slots with their names in checkpoints. Their values must be equal on all ranks. */
-  named(): NamedVariable[] {
+  named(): NamedTensor[] {
     const variables = this.variables;
-    const slots = [...this.#optimizers].flatMap(([prefix, optimizer]) => optimizerVariables(this.#tf, optimizer, variables, prefix));
+    const slots = [...this.#optimizers].flatMap(([prefix, optimizer]) => optimizerTensors(this.#tf, optimizer, variables, prefix));
     return [...this.#weights, ...slots];
   }
 
@@ -95,14 +99,40 @@ export class LoopState implements KeptState {
     const counters = [...this.#optimizers].map(([prefix, { iterations }]): StoredTensor => {
       return { name: `${prefix}:iterations`, dtype: 'int32', shape: [], bytes: new Uint8Array(Int32Array.of(iterations).buffer) };
     });
-    return [...(await capture(this.#tf, this.named())), ...counters];
+    const slots = [...this.#optimizers].map(([prefix, each]) => captureOptimizer(this.#tf, each, this.variables, prefix));
+    const [weights, ...optimizers] = await Promise.all([capture(this.#tf, this.#weights), ...slots]);
+    return [...weights, ...optimizers.flat(), ...counters];
   }
 
-  restore(tensors: readonly StoredTensor[], _iterations: number, where: string): void {
+  /** Copies the part of the optimizers' state that parameter servers do not hold. */
+  async captureMembers(): Promise<StoredTensor[]> {
+    const members = [...this.#optimizers].map(([prefix, each]) => captureMembers(this.#tf, each, this.variables, prefix));
+    return (await Promise.all(members)).flat();
+  }
+
+  /** Restores what `captureMembers` has returned on rank 0. */
+  async restoreMembers(tensors: readonly StoredTensor[]): Promise<void> {
+    for (const [prefix, optimizer] of this.#optimizers) {
+      await restoreOptimizer(this.#tf, optimizer, this.variables, tensors, RANK_0, prefix);
+    }
+  }
+
+  /** Notes the hyperparameters with which the loop begins. Call it before `restore`. */
+  begin(): void {
+    this.optimizers.forEach(beginOptimizer);
+  }
+
+  requireReadable(): void {
+    for (const optimizer of this.optimizers) {
+      requireReadable(this.#tf, optimizer, this.variables);
+    }
+  }
+
+  async restore(tensors: readonly StoredTensor[], _iterations: number, { where, isShared }: StateSource): Promise<void> {
     const tf = this.#tf;
     const stored = new Map(tensors.map((tensor) => [keyOf(tensor.name), tensor]));
     const unknown = tensors.filter(
-      ({ name }) => !name.startsWith('optimizer') && !this.#weights.some((weight) => keyOf(weight.name) === keyOf(name)),
+      ({ name }) => !/^(optimizer|members)[:/]/.test(name) && !this.#weights.some((weight) => keyOf(weight.name) === keyOf(name)),
     );
     if (unknown[0] !== undefined) {
       throw misfit(where, `it contains ${unknown[0].name}, which is not part of this loop`);
@@ -123,7 +153,7 @@ export class LoopState implements KeptState {
     }
     assignTensors(tf, pairs);
     for (const [prefix, optimizer] of this.#optimizers) {
-      restoreOptimizer(tf, optimizer, this.variables, slots, prefix);
+      await restoreOptimizer(tf, optimizer, this.variables, slots, { isShared }, prefix);
       const counter = stored.get(`${prefix}:iterations`);
       if (counter !== undefined) {
         setIterations(optimizer, Buffer.from(counter.bytes).readInt32LE());

@@ -1,9 +1,9 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
+import type { TrainingPosition } from '../../contract/checkpoint/checkpoint-format.ts';
 import type { Peers } from '../ring/peers.ts';
 import type { CustomStepOptions } from './custom-step-options.ts';
 import type { LoopState } from './loop-state.ts';
-import type { CheckpointContext } from './restore-newest.ts';
+import type { CheckpointContext } from './strategy-checkpoints.ts';
 
 /** Runs a custom training loop on all workers of a job. Every worker must make the same calls in the same order. */
 export interface LoopStrategy {

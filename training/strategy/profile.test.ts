@@ -1,10 +1,10 @@
 import * as tf from '@tensorflow/tfjs';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Report } from '../../contract/process/task-context.ts';
+import type { SummaryWriter } from '../../contract/summary/summary.ts';
 import type { TrainingData } from '../data/data.ts';
 import { fromGenerator } from '../data/sources/sources.ts';
 import type { FitCallbacks } from '../fit/callbacks.ts';
-import type { Report } from '../process/task-context.ts';
-import type { SummaryWriter } from '../summary/summary.ts';
 import { classifier, examples, fitTogether } from '../testing/fit-world.ts';
 import { StepProfile } from './profile.ts';
 import { StepClock } from './profile-clock.ts';

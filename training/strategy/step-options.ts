@@ -32,6 +32,6 @@ export function checkStepOptions(options: StepOptions): StepOptions {
   if (clipNorm !== undefined && clipValue !== undefined) {
     throw new TonyError('USAGE', 'clipNorm and clipValue cannot be combined; pass only one of them');
   }
-  wholeNumber('verifyEverySteps', verifyEverySteps, 0, 'USAGE');
+  wholeNumber('verifyEverySteps', verifyEverySteps, 0);
   return options;
 }

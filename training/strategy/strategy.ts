@@ -1,10 +1,11 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { TrainingPosition } from '../checkpoint/checkpoint-format.ts';
-import type { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
+import type { TrainingPosition } from '../../contract/checkpoint/checkpoint-format.ts';
+import type { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import type { Report } from '../../contract/process/task-context.ts';
 import type { Phase } from '../checkpoint/phases.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
 import type { StepPart, StepValues } from '../model/step-part.ts';
-import type { Report } from '../process/task-context.ts';
+import type { NamedVariable } from '../model/stored-tensors.ts';
 import type { Peers } from '../ring/peers.ts';
 import type { Placement } from './placement.ts';
 import type { StepClock } from './profile-clock.ts';
@@ -26,6 +27,8 @@ export interface StrategyContext {
   /** The checkpoint plan, or null if the run does not write checkpoints. */
   readonly checkpoints: CheckpointPlan | null;
   readonly stepOptions: StepOptions;
+  /** The program's own variables, with their names in checkpoints. With parameter servers, the chief's values count. */
+  readonly kept: () => readonly NamedVariable[];
   /** The user's function that assigns variables to parameter servers. */
   readonly placement?: Placement;
   /** The number of signals. Signals are numbers that each step exchanges in addition to gradients, loss and metrics. */
@@ -60,13 +63,25 @@ export interface TrainingStrategy {
    * @param parts this worker's micro-batches.
    * @param signals replaced with their sums over all workers that step together. If workers step independently, only the first signal is
    *   replaced, with the number of workers that have sent a positive value in any step so far.
+   * @param endReason why the first signal asks to end training. Only workers that step independently send it.
    * @returns the means over all examples of all workers that step together. The caller must read or dispose them.
    */
-  step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues>;
+  step(parts: readonly StepPart[], signals: Float32Array, endReason: string | null): Promise<StepValues>;
   /** Combines `signals` as `step` does, but does not take a step. All workers that step together must call this method. */
-  agree(signals: Float32Array): Promise<void>;
+  agree(signals: Float32Array, endReason: string | null): Promise<void>;
+  /**
+   * Called on every worker after training has ended early.
+   * @param own this worker's reason, or the empty string if it has none.
+   * @returns the reason of the first worker that has one: by rank or, if workers step independently, by time.
+   */
+  shareReason(own: string): Promise<string>;
   /** Must be called after each step. If workers step independently, `position` must not wait for other workers. */
   afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
+  /**
+   * Copies this worker's state.
+   * @returns a function that restores the copy.
+   */
+  hold(): Promise<() => Promise<void>>;
   /** Captures a checkpoint of the current state and writes it in the background. Workers that step together pass the same `position`. */
   checkpoint(position: TrainingPosition): Promise<void>;
   /**

@@ -1,4 +1,7 @@
+import { csvLine } from '../inference/predict-format.ts';
 import type { Configuration } from './sweep-space.ts';
+
+// python/tony/_sweeps/table.py follows the same rules. sweep-cases.json contains cases that the tests of both languages run.
 
 export interface TrialResult<C extends Configuration = Configuration> {
   readonly index: number;
@@ -14,17 +17,30 @@ export interface TrialResult<C extends Configuration = Configuration> {
 
 export type Goal = 'maximize' | 'minimize';
 
-/** Sorts trials from best to worst. Trials whose metric is missing or NaN come last. Ties keep the order of the configurations. */
+/**
+ * Sorts trials from best to worst. Trials whose metric is missing, NaN or infinite come last. Ties keep the order of the configurations.
+ */
 export function ranked<C extends Configuration>(trials: readonly TrialResult<C>[], metric: string, goal: Goal): TrialResult<C>[] {
   const sign = goal === 'maximize' ? -1 : 1;
-  const key = ({ metrics }: TrialResult<C>) => {
-    const value = metrics[metric];
-    return value === undefined || Number.isNaN(value) ? Number.POSITIVE_INFINITY : sign * value;
+  const key = (trial: TrialResult<C>) => {
+    const value = own(trial.metrics, metric);
+    return value !== undefined && Number.isFinite(value) ? sign * value : Number.POSITIVE_INFINITY;
   };
   return [...trials].sort((a, b) => {
     const [left, right] = [key(a), key(b)];
     return left < right ? -1 : left > right ? 1 : a.index - b.index;
   });
+}
+
+/** Returns the best trial, or null if no trial has a finite metric. */
+export function bestOf<C extends Configuration>(
+  trials: readonly TrialResult<C>[],
+  metric: string,
+  goal: Goal,
+): { readonly trial: TrialResult<C>; readonly value: number } | null {
+  const trial = ranked(trials, metric, goal)[0];
+  const value = trial === undefined ? undefined : own(trial.metrics, metric);
+  return trial === undefined || value === undefined || !Number.isFinite(value) ? null : { trial, value };
 }
 
 /** Encodes a trial as JSON. NaN and infinite numbers become strings, which `decodeTrial` converts back. */
@@ -40,34 +56,89 @@ export function decodeTrial<C extends Configuration>(text: string): TrialResult<
   return { ...trial, metrics: Object.fromEntries(Object.entries(trial.metrics).map(([name, value]) => [name, Number(value)])) };
 }
 
-/** Returns the trial table as rows of strings. The first row contains the column names. */
-export function tableOf(trials: readonly TrialResult[]): string[][] {
+/** Describes a finished trial in a line of text: `trial-00003 {"rate":0.1}: accuracy 0.97 (2.0 s)`. */
+export function summaryOf(trial: TrialResult): string {
+  const values = Object.entries(trial.metrics).map(([name, value]) => `${name} ${shortened(value)}`);
+  return `${titleOf(trial)}: ${trial.error ?? values.join(', ')} (${trial.seconds.toFixed(1)} s)`;
+}
+
+/** The notice that names the best trial. */
+export function bestNotice(trials: readonly TrialResult[], metric: string, goal: Goal): string | null {
+  const best = bestOf(trials, metric, goal);
+  return best && `the best of ${trials.length} trials is ${titleOf(best.trial)}: ${metric} ${shortened(best.value)}`;
+}
+
+/** The trial's name and configuration, for messages. */
+export function titleOf({ name, configuration }: Pick<TrialResult, 'name' | 'configuration'>): string {
+  return `${name} ${JSON.stringify(configuration)}`;
+}
+
+type Cell = string | number;
+
+/**
+ * Returns the trial table. The first row contains the column names, which are unique: a name that appears twice is followed by
+ * `(parameter)` or `(metric)`.
+ */
+export function tableOf(trials: readonly TrialResult[]): Cell[][] {
   const parameters = distinct(trials.flatMap(({ configuration }) => Object.keys(configuration)));
   const metrics = distinct(trials.flatMap((trial) => Object.keys(trial.metrics)));
-  const hasErrors = trials.some(({ error }) => error !== null);
-  const header = ['trial', ...parameters, ...metrics, 'seconds', ...(hasErrors ? ['error'] : [])];
+  const errors = trials.some(({ error }) => error !== null) ? ['error'] : [];
+  const fixed = ['trial', 'seconds', ...errors];
+  const header = [
+    'trial',
+    ...parameters.map((name) => (fixed.includes(name) ? `${name} (parameter)` : name)),
+    ...metrics.map((name) => (fixed.includes(name) || parameters.includes(name) ? `${name} (metric)` : name)),
+    'seconds',
+    ...errors,
+  ];
   const rows = trials.map((trial) => [
     trial.name,
-    ...parameters.map((name) => String(trial.configuration[name] ?? '')),
-    ...metrics.map((name) => String(trial.metrics[name] ?? '')),
+    ...parameters.map((name) => cellOf(own(trial.configuration, name))),
+    ...metrics.map((name) => cellOf(own(trial.metrics, name))),
     trial.seconds.toFixed(1),
-    ...(hasErrors ? [trial.error ?? ''] : []),
+    ...errors.map(() => trial.error ?? ''),
   ]);
   return [header, ...rows];
 }
 
-/** Aligns the columns of a table and shortens numbers, for display. */
-export function printed(table: readonly (readonly string[])[]): string {
-  const short = table.map((row) => row.map((text) => (/^-?\d+\.\d{5,}(e[+-]?\d+)?$/.test(text) ? Number(text).toPrecision(5) : text)));
-  const widths = (short[0] ?? []).map((_, column) => Math.max(...short.map((row) => (row[column] ?? '').length)));
-  return short
-    .map((row) =>
-      row
-        .map((text, column) => text.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
+export function csvOf(table: readonly (readonly Cell[])[]): string {
+  return table.map(csvLine).join('');
+}
+
+/** Aligns the columns of a table for display. Shortens numbers, and replaces line breaks with spaces. */
+export function printed(table: readonly (readonly Cell[])[]): string {
+  const rows = table.map((row) => row.map((cell) => (typeof cell === 'number' ? shortened(cell) : cell.replace(UNPRINTABLE, ' '))));
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => lengthOf(row[column] ?? ''))));
+  return rows
+    .map((row) => {
+      const last = row.findLastIndex((text) => text !== '');
+      const padded = (text: string, column: number) => text + ' '.repeat((widths[column] ?? 0) - lengthOf(text));
+      return row
+        .slice(0, last + 1)
+        .map((text, column) => (column === last ? text : padded(text, column)))
+        .join('  ');
+    })
     .join('\n');
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters would break the lines of the table
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g;
+
+function lengthOf(text: string): number {
+  return [...text].length;
+}
+
+/** A fraction with at most five significant digits, and a whole number unchanged. */
+function shortened(value: number): string {
+  return String(Number.isInteger(value) ? value : Number(value.toPrecision(5)));
+}
+
+function cellOf(value: unknown): Cell {
+  return value === undefined ? '' : typeof value === 'string' || typeof value === 'number' ? value : JSON.stringify(value);
+}
+
+function own<Value>(values: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(values, name) ? values[name] : undefined;
 }
 
 function distinct(names: readonly string[]): string[] {

@@ -1,13 +1,31 @@
+import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { NO_SUMMARIES, type Summaries } from '../../contract/summary/summary.ts';
+import { openTrialSummaries } from '../../contract/summary/trial-summaries.ts';
+import { checkOptionValues, isOneOf, isText, isTextNotEmpty, type OptionRules } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
+import { encodeJsonValue, parseJson } from '../../platform/json-value.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { outputPlace } from '../cluster/output-place.ts';
-import { csvLine } from '../inference/predict-format.ts';
+import { claimSplits } from '../data/reading/claimed-splits.ts';
 import { beforeProgramEnds } from '../process/program-end.ts';
-import { NO_SUMMARIES, type Summaries } from '../summary/summary.ts';
 import type { Configuration } from './sweep-space.ts';
-import { decodeTrial, encodeTrial, type Goal, printed, ranked, type TrialResult, tableOf } from './sweep-table.ts';
-import { openTrialSummaries } from './trial-summaries.ts';
+import {
+  bestNotice,
+  bestOf,
+  csvOf,
+  decodeTrial,
+  encodeTrial,
+  type Goal,
+  printed,
+  ranked,
+  summaryOf,
+  type TrialResult,
+  tableOf,
+  titleOf,
+} from './sweep-table.ts';
 
 /*
  * The `sweep` output folder:
@@ -19,7 +37,6 @@ import { openTrialSummaries } from './trial-summaries.ts';
  *   results.json
  */
 const DESCRIPTION = '_SWEEP';
-const TRIAL_FILE = /^trial-(\d+)\.json$/;
 const CONCURRENT_READS = 16;
 
 export interface SweepOptions {
@@ -54,18 +71,19 @@ export interface SweepReport<C extends Configuration> {
   readonly output: string;
   /** The trials that this task has computed during this run. */
   readonly computed: readonly TrialResult<C>[];
-  /** All trials, best first, on the task that finishes last, or null on all other tasks. */
-  readonly results: readonly TrialResult<C>[] | null;
+  /** All trials, best first. Every task gets the same list. */
+  readonly results: readonly TrialResult<C>[];
 }
 
 /**
- * Evaluates configurations independently on all tasks of a role. Task i runs configurations i, i+N, ..., where N is the number of tasks.
- * The sweep stores each result immediately, so a restarted task, or another job with the same output, continues with the unfinished trials.
- * The task that finishes last writes `results.csv` and `results.json`, and prints the table. Each trial is a TensorBoard run with a row in
- * the HParams tab. The role's tasks must not have ranks (`ranked: false` in job.yaml), because each task trains its own models, with
- * `model.fit`.
+ * Evaluates configurations independently on all tasks of a role. Each task requests a new trial when its previous trial has ended. If a task
+ * fails, another task runs its unfinished trial. The sweep stores each result immediately, so another job with the same output runs only the
+ * missing trials. `sweep` returns in all tasks when all trials have ended. The task with index 0 then writes `results.csv` and
+ * `results.json`, prints the table, and names the best trial in a notice. Each trial is a TensorBoard run with a row in the HParams tab. The
+ * role's tasks must not have ranks (`ranked: false` in job.yaml), because each task trains its own models, with `model.fit`.
  * @param configurations the same list in each task: from `grid` or `randomSearch`, or an array.
- * @throws TonyError OUTPUT_MISMATCH if the folder contains trials for other configurations; TRIAL_FAILED; USAGE if the tasks have ranks.
+ * @throws TonyError OUTPUT_MISMATCH if the folder contains trials for other configurations; TRIAL_FAILED; USAGE if an argument is invalid or
+ *   the tasks have ranks.
  */
 export async function sweep<C extends Configuration>(
   cluster: Cluster,
@@ -73,44 +91,72 @@ export async function sweep<C extends Configuration>(
   trial: (configuration: C, trial: Trial) => Promise<Readonly<Record<string, number>>>,
   options: SweepOptions,
 ): Promise<SweepReport<C>> {
-  if (cluster.worldSize > 1) {
-    throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together, so they cannot run separate trials`, {
-      hint: 'Set ranked: false for the role in job.yaml.',
-    });
-  }
+  checkArguments(cluster, configurations, options);
   const output = outputPlace(cluster.outputDir, options.output ?? 'sweep');
   const results = await SweepOutput.open<C>(cluster, output, configurations, options.version ?? '');
-  const { index: first, count } = cluster.position;
   const computed: TrialResult<C>[] = [];
-  const known = await results.done();
-  for (let index = first % count; index < configurations.length; index += count) {
-    if (known.has(index)) {
+  for await (const index of claimSplits(claimed(output, configurations.length), new AbortController().signal)) {
+    // A task may have failed after storing this trial's result, but before reporting the trial as finished.
+    if (await results.has(index)) {
       continue;
     }
     const result = await runTrial(cluster, { index, configuration: configurations[index] as C, output, options }, trial);
     await results.add(result);
     computed.push(result);
-    process.stdout.write(`${result.name} ${JSON.stringify(result.configuration)}: ${summaryOf(result)}\n`);
-    const value = result.metrics[options.metric];
-    cluster.metrics(computed.length, {
-      'sweep/trials': computed.length,
-      ...(value !== undefined && { [`sweep/${options.metric}`]: value }),
-    });
+    process.stdout.write(`${summaryOf(result)}\n`);
+    reportBest(cluster, await results.read(), options);
   }
-  const all = await results.all();
-  if (all === null) {
-    return { output, computed, results: null };
+  const all = ranked(await results.read(), options.metric, options.goal);
+  reportBest(cluster, all, options);
+  if (cluster.index === 0) {
+    await results.finish(all, options);
+    process.stdout.write(`${printed(tableOf(all))}\n`);
+    const notice = bestNotice(all, options.metric, options.goal);
+    if (notice !== null) {
+      cluster.notice(notice, 'sweep');
+    }
   }
-  const best = ranked(all, options.metric, options.goal);
-  if (await results.finish(best, options)) {
-    process.stdout.write(`${printed(tableOf(best))}\n`);
-  }
-  return { output, computed, results: best };
+  return { output, computed, results: all };
 }
 
-function summaryOf({ metrics, error, seconds }: TrialResult): string {
-  const values = Object.entries(metrics).map(([name, value]) => `${name} ${Number(value.toPrecision(5))}`);
-  return `${error ?? values.join(', ')} (${seconds.toFixed(1)} s)`;
+/** The trials as items that the ApplicationMaster assigns to tasks. Two sweeps are distinguished by their output folders. */
+function claimed(output: string, trials: number): { readonly fingerprint: string; readonly splits: readonly string[] } {
+  const splits = Array.from({ length: trials }, (_, index) => joinUri(output, `${nameOf(index)}.json`));
+  return { fingerprint: createHash('sha256').update(JSON.stringify(splits)).digest('hex'), splits };
+}
+
+function reportBest(cluster: Cluster, trials: readonly TrialResult[], { metric, goal }: SweepOptions): void {
+  const best = bestOf(trials, metric, goal);
+  cluster.metrics(trials.length, { 'sweep/trials': trials.length, ...(best !== null && { 'sweep/best': best.value }) });
+}
+
+const OPTIONS: OptionRules<SweepOptions> = {
+  metric: isTextNotEmpty,
+  goal: isOneOf('maximize', 'minimize'),
+  output: isTextNotEmpty,
+  onError: isOneOf('fail', 'record'),
+  version: isText,
+};
+
+function checkArguments(cluster: Cluster, configurations: readonly Configuration[], options: SweepOptions): void {
+  // An absent metric or goal is invalid, too.
+  checkOptionValues<SweepOptions>('sweep', { ...options, metric: options?.metric ?? '', goal: options?.goal ?? ('' as Goal) }, OPTIONS);
+  if (cluster.worldSize > 1) {
+    throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together, so they cannot run separate trials`, {
+      hint: 'Set ranked: false for the role in job.yaml.',
+    });
+  }
+  if (!Array.isArray(configurations) || configurations.some((each) => typeof each !== 'object' || each === null)) {
+    throw new TonyError('USAGE', 'the configurations of sweep must be a list of objects, for example from grid(...)');
+  }
+  if (configurations.length === 0) {
+    throw new TonyError('USAGE', 'the sweep has no configurations');
+  }
+  for (const [index, configuration] of configurations.entries()) {
+    for (const [name, value] of Object.entries(configuration)) {
+      encodeJsonValue(value, `the value of ${name} in configuration ${index}`, 'USAGE');
+    }
+  }
 }
 
 interface TrialPlan<C> {
@@ -163,7 +209,7 @@ function nameOf(index: number): string {
 }
 
 function failed(name: string, configuration: Configuration, cause: unknown): TonyError {
-  return new TonyError('TRIAL_FAILED', `${name} ${JSON.stringify(configuration)} failed: ${messageOf(cause)}`, { cause });
+  return new TonyError('TRIAL_FAILED', `${titleOf({ name, configuration })} failed: ${messageOf(cause)}`, { cause });
 }
 
 function check(metrics: Readonly<Record<string, number>>, name: string, metric: string): void {
@@ -172,7 +218,7 @@ function check(metrics: Readonly<Record<string, number>>, name: string, metric: 
   if (odd !== undefined) {
     throw new TonyError('TRIAL_FAILED', `${name} returned a ${typeof odd[1]} as metric ${odd[0]}; metrics must be numbers`);
   }
-  if (!isMap || metrics[metric] === undefined) {
+  if (!isMap || !Object.hasOwn(metrics, metric)) {
     const given = isMap ? Object.keys(metrics).join(', ') || 'none' : typeof metrics;
     throw new TonyError(
       'TRIAL_FAILED',
@@ -215,61 +261,68 @@ function openRun(cluster: Cluster, name: string, configuration: Configuration, m
  * stores the result.
  */
 class SweepOutput<C extends Configuration> {
-  readonly #cluster: Cluster;
+  readonly #storage: Storage;
   readonly #uri: string;
   readonly #trials: number;
+  readonly #read = new Map<number, TrialResult<C>>();
 
-  private constructor(cluster: Cluster, uri: string, trials: number) {
-    this.#cluster = cluster;
+  private constructor(storage: Storage, uri: string, trials: number) {
+    this.#storage = storage;
     this.#uri = uri;
     this.#trials = trials;
   }
 
   static async open<C extends Configuration>(
-    cluster: Cluster,
+    { storage }: Cluster,
     uri: string,
     configurations: readonly C[],
     version: string,
   ): Promise<SweepOutput<C>> {
-    const { storage } = cluster;
     const file = joinUri(uri, DESCRIPTION);
-    const bytes = Buffer.from(`${JSON.stringify({ version: 1, of: version, configurations })}\n`);
-    if (!(await storage.write(file, bytes, { ifAbsent: true })) && !(await storage.read(file)).equals(bytes)) {
-      throw new TonyError('OUTPUT_MISMATCH', `${uri} contains trials of other configurations`);
+    const text = JSON.stringify({ version: 1, of: version, configurations });
+    if (!(await storage.write(file, Buffer.from(`${text}\n`), { ifAbsent: true }))) {
+      const stored = parseJson((await storage.read(file)).toString());
+      if (!isDeepStrictEqual(stored, parseJson(text))) {
+        throw new TonyError('OUTPUT_MISMATCH', `${uri} contains trials of other configurations`, {
+          hint: 'Choose another output, or remove the folder.',
+        });
+      }
     }
-    return new SweepOutput<C>(cluster, uri, configurations.length);
+    return new SweepOutput<C>(storage, uri, configurations.length);
   }
 
-  async done(): Promise<Set<number>> {
-    const names = (await this.#cluster.storage.list(this.#uri)).map(({ name }) => TRIAL_FILE.exec(name)?.[1]);
-    return new Set(names.filter((number) => number !== undefined).map(Number));
+  async has(index: number): Promise<boolean> {
+    return (await this.#storage.stat(this.#place(index))) !== null;
   }
 
   async add(result: TrialResult<C>): Promise<void> {
-    const uri = joinUri(this.#uri, `${result.name}.json`);
-    await this.#cluster.storage.write(uri, Buffer.from(`${encodeTrial(result)}\n`), { ifAbsent: true });
+    await this.#storage.write(this.#place(result.index), Buffer.from(`${encodeTrial(result)}\n`), { ifAbsent: true });
   }
 
-  /** Returns all results, or null if some are missing. */
-  async all(): Promise<TrialResult<C>[] | null> {
-    if ((await this.done()).size < this.#trials) {
-      return null;
-    }
-    const results: TrialResult<C>[] = [];
-    for (let first = 0; first < this.#trials; first += CONCURRENT_READS) {
-      const some = Array.from({ length: Math.min(CONCURRENT_READS, this.#trials - first) }, (_, at) => nameOf(first + at));
-      const texts = await Promise.all(some.map((name) => this.#cluster.storage.read(joinUri(this.#uri, `${name}.json`))));
-      results.push(...texts.map((text) => decodeTrial<C>(text.toString())));
-    }
-    return results;
+  #place(index: number): string {
+    return joinUri(this.#uri, `${nameOf(index)}.json`);
   }
 
-  /** Writes the tables. Returns false if another task has already written them. */
-  async finish(best: readonly TrialResult<C>[], { metric, goal }: SweepOptions): Promise<boolean> {
-    const { storage } = this.#cluster;
-    await storage.write(joinUri(this.#uri, 'results.csv'), Buffer.from(tableOf(best).map(csvLine).join('')), { ifAbsent: true });
-    const trials = best.map((trial) => JSON.parse(encodeTrial(trial)) as unknown);
+  /** Returns the results of all finished trials. Reads each file only once, because a result never changes. */
+  async read(): Promise<TrialResult<C>[]> {
+    const names = new Set((await this.#storage.list(this.#uri)).map(({ name }) => name));
+    const missing = Array.from({ length: this.#trials }, (_, index) => index).filter(
+      (index) => !this.#read.has(index) && names.has(`${nameOf(index)}.json`),
+    );
+    for (let first = 0; first < missing.length; first += CONCURRENT_READS) {
+      const some = missing.slice(first, first + CONCURRENT_READS);
+      const texts = await Promise.all(some.map((index) => this.#storage.read(this.#place(index))));
+      for (const [at, index] of some.entries()) {
+        this.#read.set(index, decodeTrial<C>((texts[at] as Buffer).toString()));
+      }
+    }
+    return [...this.#read.values()];
+  }
+
+  async finish(all: readonly TrialResult<C>[], { metric, goal }: SweepOptions): Promise<void> {
+    await this.#storage.write(joinUri(this.#uri, 'results.csv'), Buffer.from(csvOf(tableOf(all))));
+    const trials = all.map((trial) => JSON.parse(encodeTrial(trial)) as unknown);
     const bytes = Buffer.from(`${JSON.stringify({ version: 1, metric, goal, trials }, null, 1)}\n`);
-    return await storage.write(joinUri(this.#uri, 'results.json'), bytes, { ifAbsent: true });
+    await this.#storage.write(joinUri(this.#uri, 'results.json'), bytes);
   }
 }

@@ -1,18 +1,19 @@
 /** Trains with all ranks in one process. Each rank has its own Ring. */
 import * as tf from '@tensorflow/tfjs';
+import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
+import type { Report } from '../../contract/process/task-context.ts';
+import type { SummaryWriter } from '../../contract/summary/summary.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
-import { CheckpointStore } from '../checkpoint/checkpoint-store.ts';
 import { Phases } from '../checkpoint/phases.ts';
 import { StopOrders } from '../checkpoint/stop-order.ts';
 import type { TrainingData } from '../data/data.ts';
 import type { FitData } from '../data/fit-data.ts';
-import { type FitEnvironment, type FitHistory, fit as fitModel } from '../fit/fit.ts';
+import { type FitEnvironment, fit as fitModel } from '../fit/fit.ts';
+import type { FitHistory } from '../fit/fit-history.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
-import type { Report } from '../process/task-context.ts';
 import { allReduceStrategy } from '../strategy/all-reduce/all-reduce-strategy.ts';
-import type { SummaryWriter } from '../summary/summary.ts';
 import { ringOf } from './resources.ts';
 
 export interface World {

@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import type { Strategy } from '../../conf/job.ts';
+import type { Report, TaskContext } from '../../contract/process/task-context.ts';
 import { fileUri } from '../../storage/uri.ts';
-import type { Report, TaskContext } from '../process/task-context.ts';
 import { bindPort } from './bind-port.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { openEarlyListener } from '../../contract/connections/listener.ts';
 import { Secret } from '../../platform/secret.ts';
-import { openEarlyListener } from '../connections/listener.ts';
 import { Ring } from '../ring/ring.ts';
 
 /** Creates a ring with all ranks in this process. The caller must close all ranks. */

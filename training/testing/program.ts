@@ -14,7 +14,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from '../index.ts';
 
-const cluster = await join({ timeouts: { joinMs: 20_000, graceMs: Number(process.env.GRACE_MS ?? 500) } });
+const cluster = await join({ timeouts: { joinMs: 240_000, graceMs: Number(process.env.GRACE_MS ?? 500) } });
 const { tf } = cluster;
 console.log(JSON.stringify({ event: 'joined', rank: cluster.rank, worldSize: cluster.worldSize, backend: cluster.backend }));
 

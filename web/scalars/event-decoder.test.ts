@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { TfRecordParser } from '../../training/encoding/tfrecord.ts';
-import { encodeFileVersion, encodeRestart, encodeScalars } from '../../training/summary/event-file.ts';
-import { decodeEvent, type ScalarEvent } from './event-decoder.ts';
+import { TfRecordParser } from '../../contract/encoding/tfrecord.ts';
+import { encodeFileVersion, encodeRestart, encodeScalars } from '../../contract/summary/event-file.ts';
+import { decodeEvent, type ScalarEvent } from './run-reader.ts';
 
 function decodeRecord(bytes: Buffer): ScalarEvent {
   const refuse = (damage: Error) => {
@@ -105,4 +105,14 @@ test('rejects bytes that are not an event with DATA_INVALID and no other error',
     }),
     { numRuns: 2000 },
   );
+});
+
+test('an event with very many values is rejected after a bounded amount of work', () => {
+  const empty = Buffer.from([0x0a, 0x00]);
+  const eventWith = (count: number): Buffer => {
+    const length = Buffer.from([((count * 2) & 0x7f) | 0x80, (((count * 2) >> 7) & 0x7f) | 0x80, (count * 2) >> 14]);
+    return Buffer.concat([Buffer.from([0x2a]), length, ...Array.from({ length: count }, () => empty)]);
+  };
+  expect(decodeEvent(eventWith(10_000)).values).toHaveLength(10_000);
+  expect(() => decodeEvent(eventWith(10_001))).toThrow('an event has more than 10000 values');
 });

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { encodeFileVersion, encodeRestart, encodeScalars } from '../../contract/summary/event-file.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
-import { encodeFileVersion, encodeRestart, encodeScalars } from '../../training/summary/event-file.ts';
 import type { ScalarCharts } from '../job-view.ts';
 import { ScalarReader } from './scalar-reader.ts';
 

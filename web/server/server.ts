@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
-import { ConnectionLimit } from '../../platform/connection-limit.ts';
+import { ConnectionLimit, withinDescriptors } from '../../platform/connection-limit.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { answerText } from './answer.ts';
@@ -55,7 +55,7 @@ export class WebServer {
     /** Without TLS options, the server uses plain HTTP. */
     tls?: ServerTls | null;
   }): Promise<WebServer> {
-    const { address, port = 0, site, log, mostConnections = MAX_CONNECTIONS, tls = null } = options;
+    const { address, port = 0, site, log, mostConnections = withinDescriptors(MAX_CONNECTIONS), tls = null } = options;
     const limits = {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: HEADERS_MS,

@@ -2,14 +2,14 @@ import path from 'node:path';
 import { pipeline } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { CONTAINER_LAYOUT } from '../../conf/job.ts';
+import { openListener } from '../../contract/connections/listener.ts';
+import { storageOfJob } from '../../contract/process/open-storage.ts';
+import { openReport } from '../../contract/process/report.ts';
+import { readTask } from '../../contract/process/task.ts';
+import { TASK_ENVIRONMENT } from '../../contract/process/task-environment.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { createLogger } from '../../platform/log.ts';
-import { openListener } from '../../training/connections/listener.ts';
-import { storageOfJob } from '../../training/process/open-storage.ts';
-import { openReport } from '../../training/process/report.ts';
-import { readTask } from '../../training/process/task.ts';
-import { TASK_ENVIRONMENT } from '../../training/process/task-context.ts';
-import { serveTls } from './secure-channel.ts';
+import { serveTensorBoard } from './secure-channel.ts';
 import { TensorBoard } from './tensorboard.ts';
 
 // The `tensorboard` role's program: serves TensorBoard to the job's ApplicationMaster only.
@@ -59,7 +59,7 @@ async function run(): Promise<void> {
     }
   }, LOOK_MS).unref();
 
-  const secure = serveTls({
+  const secure = serveTensorBoard({
     ringKey: Buffer.from(task.ringKey, 'base64'),
     onConnection: (socket) => join(socket, tensorBoard),
     onRefused: (message) => log.warn({ error: message }, 'a connection was refused'),

@@ -8,8 +8,8 @@ import { TonyError } from '../../platform/errors.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Entry } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
+import type { MirrorLimits } from './mirror.ts';
 import { Mirror } from './mirror.ts';
-import type { MirrorLimits } from './mirror-plan.ts';
 
 /** A real storage that records its reads and can simulate an outage. */
 class WatchedStorage extends FileStorage {

@@ -1,17 +1,14 @@
 import { createHmac } from 'node:crypto';
 import type { Server } from 'node:net';
 import { connect, createServer, type TLSSocket } from 'node:tls';
+import { pskClientOptions, pskServerOptions, TLS_HANDSHAKE_MS } from '../../contract/connections/psk-tls.ts';
 import { ConnectionLimit } from '../../platform/connection-limit.ts';
 
 /*
  * TensorBoard has no authentication, so only the job's own ApplicationMaster may connect to it. TensorBoard's container accepts TLS
- * connections with a pre-shared key. Both sides derive this key from the ring key (RFC 4279; ECDHE_PSK: RFC 5489 and RFC 7905). TLS 1.2 is
- * the newest version in which Node.js supports pre-shared keys.
+ * connections with a pre-shared key, which both sides derive from the ring key.
  */
 
-const IDENTITY = 'tony-ts-tensorboard';
-const TLS = { ciphers: 'ECDHE-PSK-CHACHA20-POLY1305', minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' } as const;
-const HANDSHAKE_MS = 10_000;
 const MAX_CONNECTIONS = 256;
 
 /** Derives a separate key, so that the ring stays secure if this key leaks. */
@@ -28,16 +25,8 @@ interface ServeOptions {
 }
 
 /** Creates a server that does not listen yet. The caller passes a file descriptor or a port to `listen`. */
-export function serveTls({ ringKey, onConnection, onRefused }: ServeOptions): Server {
-  const key = channelKey(ringKey);
-  const server = createServer(
-    {
-      ...TLS,
-      handshakeTimeout: HANDSHAKE_MS,
-      pskCallback: (_socket, identity) => (identity === IDENTITY ? key : null),
-    },
-    onConnection,
-  );
+export function serveTensorBoard({ ringKey, onConnection, onRefused }: ServeOptions): Server {
+  const server = createServer(pskServerOptions(channelKey(ringKey)), onConnection);
   server.on('tlsClientError', (error) => onRefused(error.message));
   const limit = new ConnectionLimit({ mostUnproven: MAX_CONNECTIONS, most: MAX_CONNECTIONS });
   server.on('connection', (socket) => limit.admit(socket));
@@ -49,19 +38,11 @@ export function serveTls({ ringKey, onConnection, onRefused }: ServeOptions): Se
  * Connects to TensorBoard's HTTP server. The caller may write to the socket immediately. A failed connection emits `error` within the
  * handshake deadline.
  */
-export function dialTls({ host, port, ringKey }: { host: string; port: number; ringKey: Uint8Array }): TLSSocket {
-  const psk = channelKey(ringKey);
-  const socket = connect({
-    ...TLS,
-    host,
-    port,
-    pskCallback: () => ({ identity: IDENTITY, psk }),
-    // The pre-shared key authenticates the server, which has no certificate.
-    checkServerIdentity: () => undefined,
-  });
+export function dialTensorBoard({ host, port, ringKey }: { host: string; port: number; ringKey: Uint8Array }): TLSSocket {
+  const socket = connect({ ...pskClientOptions(channelKey(ringKey)), host, port });
   const late = setTimeout(
-    () => socket.destroy(new Error(`TensorBoard at ${host}:${port} did not answer within ${HANDSHAKE_MS / 1000} s`)),
-    HANDSHAKE_MS,
+    () => socket.destroy(new Error(`TensorBoard at ${host}:${port} did not answer within ${TLS_HANDSHAKE_MS / 1000} s`)),
+    TLS_HANDSHAKE_MS,
   );
   const settled = (): void => clearTimeout(late);
   socket.once('secureConnect', settled).once('close', settled);

@@ -1,8 +1,8 @@
+import { inGang } from '../../../conf/role-conditions.ts';
 import type { JobResult } from '../../../conf/status/status.ts';
 import { type JobState, jobOf, nameOf } from '../state/job-state.ts';
-import { inGang, isElastic, isGivenUp, isMember } from '../state/membership.ts';
+import { isElastic, isGivenUp, isMember } from '../state/membership.ts';
 import { isChief } from '../state/ranks.ts';
-import { isTensorBoardRole } from '../state/tensorboard-task.ts';
 import type { Cluster } from './cluster.ts';
 import type { Training } from './training.ts';
 import { violate, type World } from './world.ts';
@@ -24,6 +24,7 @@ export interface FinishedRun {
 export function checkOutcome(run: FinishedRun): void {
   checkContainers(run);
   checkBudgets(run);
+  checkStarts(run);
   if (run.result.state === 'KILLED' && !(run.killed && run.result.diagnostics === 'killed by a user')) {
     violate(run.world, 'killed although no user killed it');
   }
@@ -50,7 +51,7 @@ function checkBudgets({ world, state }: FinishedRun): void {
     violate(world, `${failures} failures were charged, but at most ${world.charges} occurred`);
   }
   for (const task of state.tasks) {
-    if (isTensorBoardRole(jobOf(state), task.role)) {
+    if (task.role.spare) {
       continue;
     }
     const allowed = task.role.restart.policy === 'never' ? 1 : task.role.restart.maxRestarts + 1;
@@ -60,10 +61,17 @@ function checkBudgets({ world, state }: FinishedRun): void {
   }
 }
 
+function checkStarts({ world, state }: FinishedRun): void {
+  const starts = state.tasks.reduce((sum, task) => sum + task.programStarts, 0);
+  if (starts > world.starts) {
+    violate(world, `${starts} starts of programs were counted, but only ${world.starts} occurred`);
+  }
+}
+
 function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): void {
   const decisive = state.decision?.task ?? null;
   const task = state.tasks.find(({ role, index }) => role.name === decisive?.role && index === decisive.index);
-  if (task !== undefined && isTensorBoardRole(jobOf(state), task.role)) {
+  if (task?.role.spare) {
     violate(world, `failed because of ${nameOf(task)}`);
   }
   if (diagnostics.length < 20) {
@@ -92,10 +100,16 @@ function checkSuccess({ world, state, training }: FinishedRun): void {
   }
   const generations = new Set<number>();
   for (const task of deciding) {
+    if (success === 'ended' && isGivenUp(task) && !isChief(task)) {
+      continue;
+    }
+    if (task.programStarts === 0) {
+      violate(world, `succeeded, but counted no start of ${nameOf(task)}`);
+    }
     const generation = training.succeeded.get(nameOf(task));
     if (generation === undefined) {
       violate(world, `succeeded without ${nameOf(task)}`);
-    } else if (inGang(task)) {
+    } else if (inGang(task.role)) {
       generations.add(generation);
     }
   }
@@ -113,7 +127,7 @@ function checkEffort({ world, state, result, roomy, killed, calm, earlyCrashes }
   if (calm && roomy && state.generation > 1 + earlyCrashes && !job.roles.some(isElastic)) {
     violate(world, `generation ${state.generation} was formed although no fault had harmed a task`);
   }
-  const needed = job.roles.filter((each) => !isTensorBoardRole(job, each));
+  const needed = job.roles.filter((each) => !each.spare);
   const budget = Math.min(...needed.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
   const mustSucceed = roomy && !killed && world.charges <= budget && needed.every((each) => each.restart.policy === 'on-failure');
   if (mustSucceed && result.state !== 'SUCCEEDED') {

@@ -2,7 +2,7 @@ import type { Role } from '../../../conf/job.ts';
 import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
 import type { Container } from '../state/events.ts';
 import type { Executor } from './executor.ts';
-import { trace, violate, type World } from './world.ts';
+import { strike, trace, violate, type World } from './world.ts';
 
 export interface SimulatedNode {
   readonly name: string;
@@ -120,6 +120,9 @@ export class Cluster {
         () => each.phase === 'allocated' && this.#listener?.launchFailed(containerId, 'connection refused'),
       );
       return;
+    }
+    if (fault !== undefined) {
+      strike(this.#world, containerId, 'launch');
     }
     each.phase = 'launching';
     timeline.after(random.between(fault === 'dies' ? 800 : 50, 3_000), () => {

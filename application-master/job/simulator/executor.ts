@@ -1,4 +1,4 @@
-import type { Member } from '../../../training/process/task-context.ts';
+import type { Member } from '../../../contract/process/task-context.ts';
 import { asGeneration, type Generation } from '../state/counters.ts';
 import type { ProgramExit, UntimedEvent } from '../state/events.ts';
 import type { Program, Training } from './training.ts';
@@ -62,7 +62,8 @@ export class Stream {
   }
 
   #latency(): number {
-    return this.#world.random.chance(0.05) ? this.#world.random.between(30, 800) : this.#world.random.between(1, 20);
+    const { random, slowestMs } = this.#world;
+    return random.chance(0.05) ? random.between(30, slowestMs) : random.between(1, 20);
   }
 }
 
@@ -81,6 +82,10 @@ export class Executor {
   #changing = false;
   #starting = 0;
   #exit: ProgramExit | null = null;
+  /** Time of a failed exit that has not been reported yet, because the last checkpoint is being stored. */
+  #unreported: number | null = null;
+  /** Difference between the cluster's time and the executor's monotonic clock. */
+  readonly #startedAt: number;
   #lostRank: number | null = null;
   #since: number;
   #attempt = 0;
@@ -89,6 +94,7 @@ export class Executor {
     this.#world = world;
     this.options = options;
     this.#since = world.timeline.now;
+    this.#startedAt = world.random.between(0, 1_000_000);
     this.#port = this.#world.ports++;
     this.connect();
   }
@@ -186,6 +192,7 @@ export class Executor {
     }
     this.#portUsed = true;
     this.#portFor = generation;
+    this.#world.starts++;
     const starting = ++this.#starting;
     this.#world.timeline.after(this.#world.random.between(1, 300), () => {
       if (!this.alive || starting !== this.#starting) {
@@ -251,6 +258,7 @@ export class Executor {
   }
 
   #endProgram(signal: string, report: boolean): void {
+    this.#unreported = null;
     if (this.program !== null) {
       this.options.training.end(this.program, -1, signal, report);
     }
@@ -261,7 +269,22 @@ export class Executor {
     if (this.program !== program || !this.alive) {
       return;
     }
-    const { containerId } = this.options;
+    const clock = this.#clock();
+    const { random, timeline } = this.#world;
+    if (exit.code === 0 || !random.chance(0.1)) {
+      this.#reportExit(program, { ...exit, clock });
+      return;
+    }
+    this.#unreported = clock;
+    timeline.after(random.between(50, 5_000), () => {
+      if (this.program === program && this.alive) {
+        this.#reportExit(program, { ...exit, clock });
+      }
+    });
+  }
+
+  #reportExit(program: Program, exit: ProgramExit): void {
+    this.#unreported = null;
     this.#exit = exit;
     this.#lostRank = program.lostRank;
     this.program = null;
@@ -269,14 +292,18 @@ export class Executor {
       return;
     }
     if (program.lostRank !== null) {
-      this.#say(this.#heartbeat(program));
+      this.#say({ ...this.#heartbeat(program), clock: exit.clock } as UntimedEvent);
     }
-    this.#say({ type: 'exited', containerId, exit });
+    this.#say({ type: 'exited', containerId: this.options.containerId, exit });
+  }
+
+  #clock(): number {
+    return this.#unreported ?? this.#world.timeline.now - this.#startedAt;
   }
 
   #hello(): UntimedEvent {
     const { containerId, role, index } = this.options;
-    const where = { containerId, role, index, host: 'host' } as const;
+    const where = { containerId, role, index, host: 'host', clock: this.#clock() } as const;
     if (this.program !== null) {
       return { type: 'hello', ...where, generation: this.program.generation, phase: 'running', port: this.#port, exit: null };
     }
@@ -299,6 +326,7 @@ export class Executor {
     return {
       type: 'heartbeat',
       containerId: this.options.containerId,
+      clock: this.#clock(),
       generation: program?.generation ?? this.#portFor,
       usage: { rssBytes: 0, cpuCores: 0, gpus: [], stopped: program?.stopped ?? false },
       progress:

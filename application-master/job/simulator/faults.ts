@@ -2,7 +2,7 @@ import type { Role } from '../../../conf/job.ts';
 import type { Cluster, SimulatedContainer, SimulatedNode } from './cluster.ts';
 import type { Storage } from './master.ts';
 import type { Manners, Program, Training } from './training.ts';
-import { trace, type World } from './world.ts';
+import { type FaultKind, strike, trace, type World } from './world.ts';
 
 export interface Fault {
   readonly name: string;
@@ -43,15 +43,16 @@ function extraChargesOf({ manners, roles }: FaultTargets): number {
 function programFaults(targets: FaultTargets): Fault[] {
   const { world, training, manners } = targets;
   const extraCharges = extraChargesOf(targets);
-  const aProgram = (strike: (victim: Program) => void) => () => {
+  const aProgram = (act: (victim: Program) => void) => () => {
     const victim = world.random.pick([...training.programs]);
     if (victim !== undefined) {
-      strike(victim);
+      act(victim);
     }
   };
   const end = (code: number, signal: string) =>
     aProgram((victim) => {
       world.charges += victim.part === 'server' ? 1 + extraCharges : 1;
+      strike(world, victim.containerId, signal === '' ? 'exit' : 'signal');
       training.end(victim, code, signal);
     });
   return [
@@ -64,6 +65,7 @@ function programFaults(targets: FaultTargets): Fault[] {
           return;
         }
         world.charges += 1 + extraCharges;
+        strike(world, victim.containerId, 'stopped');
         training.stop(victim);
       }),
     },
@@ -78,6 +80,7 @@ function programFaults(targets: FaultTargets): Fault[] {
           return;
         }
         world.charges += 1 + extraCharges;
+        world.hasSilencedProgram = true;
         training.silence(victim);
       }),
     },
@@ -90,35 +93,42 @@ function containerFaults(targets: FaultTargets): Fault[] {
   const { random, timeline } = world;
   const extraCharges = extraChargesOf(targets);
   const live = ({ phase, executor }: SimulatedContainer) => phase === 'live' && executor?.alive === true && !executor.frozen;
-  const aContainer = (charges: number, strike: (each: SimulatedContainer) => void) => () => {
+  const aContainer = (charges: number, kind: FaultKind | null, act: (each: SimulatedContainer) => void) => () => {
     const each = random.pick([...cluster.containers.values()].filter(live));
     if (each === undefined) {
       return;
     }
     world.charges += charges;
     trace(world, () => `       at ${each.container.id}`);
-    strike(each);
+    if (kind !== null) {
+      strike(world, each.container.id, kind);
+    }
+    act(each);
   };
   const endByCluster = (charges: number, end: 'memory-exceeded' | 'preempted' | 'disks-failed', status: number) =>
-    aContainer(charges, (each) => {
+    aContainer(charges, end === 'memory-exceeded' ? 'memory' : 'cluster', (each) => {
       each.fate ??= { end, status };
       if (random.chance(0.5)) {
         each.executor?.terminated();
       }
       timeline.after(random.between(10, 300), () => cluster.end(each, end, status));
     });
-  const breakStream: Fault = { name: 'stream breaks', harmless: true, strike: aContainer(0, (each) => each.executor?.stream?.break()) };
+  const breakStream: Fault = {
+    name: 'stream breaks',
+    harmless: true,
+    strike: aContainer(0, null, (each) => each.executor?.stream?.break()),
+  };
   return [
     {
       name: 'executor is killed',
-      strike: aContainer(1 + extraCharges, (each) => {
+      strike: aContainer(1 + extraCharges, 'executor', (each) => {
         each.executor?.die();
         timeline.after(random.between(10, 500), () => cluster.end(each, 'exited', 137));
       }),
     },
     {
       name: 'executor is stopped',
-      strike: aContainer(1 + extraCharges, (each) => {
+      strike: aContainer(1 + extraCharges, 'executor', (each) => {
         if (each.executor === null) {
           return;
         }
@@ -145,14 +155,19 @@ function nodeFaults(targets: FaultTargets): Fault[] {
   const { random } = world;
   const extraCharges = extraChargesOf(targets);
   const oneNodeDown = () => cluster.nodes.some((node) => !node.up || node.cut || node.unmanaged);
-  const aNode = (strike: (node: SimulatedNode) => void) => () => {
+  const aNode = (act: (node: SimulatedNode) => void) => () => {
     const node = random.pick(cluster.nodes);
     if (node === undefined || oneNodeDown() || cluster.nodes.length < 2) {
       return;
     }
     world.charges += [...cluster.containers.values()].filter((each) => each.node === node && each.phase !== 'ended').length + extraCharges;
     trace(world, () => `       at ${node.name}`);
-    strike(node);
+    for (const each of cluster.containers.values()) {
+      if (each.node === node && each.phase !== 'ended') {
+        strike(world, each.container.id, 'cluster');
+      }
+    }
+    act(node);
   };
   // Some outages last longer than any lease.
   const outageMs = () => (random.chance(0.2) ? random.between(100_000, 400_000) : random.between(500, 40_000));

@@ -30,16 +30,15 @@ export function inventJob(random: Random): FrozenJob {
   }
   const sidecar = random.chance(0.4);
   if (sidecar) {
-    roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart }));
+    roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart, spare: random.chance(0.7) }));
   }
   const number = random.between(1, 9999);
   const applicationId = `application_1_${number}`;
   const job = frozen({
     roles,
-    success: random.chance(0.8) ? 'all' : 'chief',
+    success: random.chance(0.8) ? 'all' : number % 2 === 0 ? 'chief' : 'ended',
     heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },
-    // Either the job's own TensorBoard or a user-defined sidecar.
-    tensorboard: { logdir: null, serve: sidecar && random.chance(0.7), memoryMb: 1024 },
+    tensorboard: { logdir: null, serve: roles.some(({ spare }) => spare), memoryMb: 1024 },
     strategy: serves
       ? { type: 'parameter-server', staleness: null, wireSecurity: 'none' }
       : { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },

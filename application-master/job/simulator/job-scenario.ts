@@ -26,14 +26,17 @@ export class JobScenario {
   readonly silent = new Set<string>();
   cpuCores = RUNNING.cpuCores;
   readonly #executors = new Map<string, { generation: number; stopped: boolean }>();
+  #clocks: Readonly<Record<string, number>> = {};
   #ids = 0;
 
   constructor(job: FrozenJob, attempt = 1, snapshot: Snapshot | null = null) {
     this.state = createJob(job, snapshot && parseSnapshot(JSON.stringify(snapshot)), { attempt, now: this.now });
   }
 
-  static running(job: FrozenJob): JobScenario {
+  /** @param clocks the executors' clocks in ms, relative to the ApplicationMaster's clock, by container ID */
+  static running(job: FrozenJob, clocks: Readonly<Record<string, number>> = {}): JobScenario {
     const scene = new JobScenario(job);
+    scene.#clocks = clocks;
     scene.register();
     scene.serve();
     return scene;
@@ -67,24 +70,36 @@ export class JobScenario {
       type: 'registered',
       maximum: { 'memory-mb': 8192, vcores: 8, 'yarn.io/gpu': 4 },
       resourceTypes: ['memory-mb', 'vcores', 'yarn.io/gpu'],
+      countsAll: true,
       queue: 'root.default',
       survivors,
     });
     this.say({ type: 'cluster', nodes: 3, headroom: { 'memory-mb': 512, vcores: 0 } });
   }
 
+  /** Returns the time on an executor's clock. */
+  clock(containerId: string): number {
+    return this.now + (this.#clocks[containerId] ?? 0);
+  }
+
   wait(ms: number): void {
     const end = this.now + ms;
     while (this.now < end) {
       this.now = Math.min(end, this.now + 500);
-      for (const [containerId, { generation, stopped }] of this.#executors) {
-        if (this.silent.has(containerId) || this.#task(containerId) === undefined) {
-          continue;
-        }
-        this.say({ type: 'heartbeat', containerId, generation, usage: { ...RUNNING, cpuCores: this.cpuCores, stopped }, progress: null });
-      }
-      this.say({ type: 'tick' });
+      this.beat();
     }
+  }
+
+  /** Makes all executors send a heartbeat, and then lets the machine's timer fire. */
+  beat(): void {
+    for (const [containerId, { generation, stopped }] of this.#executors) {
+      if (this.silent.has(containerId) || this.#task(containerId) === undefined) {
+        continue;
+      }
+      const usage = { ...RUNNING, cpuCores: this.cpuCores, stopped };
+      this.say({ type: 'heartbeat', containerId, generation, usage, progress: null, clock: this.clock(containerId) });
+    }
+    this.say({ type: 'tick' });
   }
 
   allocate(name: string, node = 'h1:1'): string {
@@ -106,6 +121,7 @@ export class JobScenario {
       host: 'h1',
       port: 1000 + Number(containerId.slice(1)),
       exit: null,
+      clock: this.clock(containerId),
       ...changes,
     });
   }
@@ -119,6 +135,7 @@ export class JobScenario {
     this.say({ type: 'ready', containerId, generation, port: 2000 + generation });
   }
 
+  /** Reports an exit. The heartbeats that follow show that no other program has failed before. */
   exit(
     containerId: string,
     code: number,
@@ -126,7 +143,14 @@ export class JobScenario {
   ): void {
     const generation = options.generation ?? this.#executors.get(containerId)?.generation ?? 1;
     const { signal = '', stderr = '', permanent = false } = options;
-    this.say({ type: 'exited', containerId, exit: { generation, code, signal, stderrTail: stderr, permanent } });
+    this.say({
+      type: 'exited',
+      containerId,
+      exit: { generation, code, signal, stderrTail: stderr, permanent, clock: this.clock(containerId) },
+    });
+    if (code !== 0) {
+      this.beat();
+    }
   }
 
   /** Makes a task's program exit with code 0, and then ends the container. */

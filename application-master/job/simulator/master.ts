@@ -1,13 +1,13 @@
 import type { FrozenJob } from '../../../conf/job.ts';
+import { inGang } from '../../../conf/role-conditions.ts';
 import type { JobResult } from '../../../conf/status/status.ts';
 import { createJob, type JobState, step } from '../job-machine.ts';
 import type { Action, Event, UntimedEvent } from '../state/events.ts';
 import { hasEnded, isOver, nameOf } from '../state/job-state.ts';
-import { awaitedTasks, inGang, isGivenUp } from '../state/membership.ts';
+import { awaitedTasks, isGivenUp } from '../state/membership.ts';
 import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';
-import { isTensorBoardRole } from '../state/tensorboard-task.ts';
 import { heartbeatIntervalMs, leaseMs } from '../state/timeouts.ts';
-import { checkPeak } from './check-peak.ts';
+import { checkCharge, checkPeak, HoldCheck } from './check-charge.ts';
 import type { Cluster } from './cluster.ts';
 import { type Endpoint, Executor, type Stream } from './executor.ts';
 import type { Training } from './training.ts';
@@ -37,6 +37,7 @@ export class Master implements Endpoint {
   readonly #world: World;
   readonly #options: MasterOptions;
   readonly #streams = new Map<string, Stream>();
+  readonly #hold = new HoldCheck();
   #writing: Snapshot | null = null;
   #waiting: Snapshot | null = null;
   #stalled: UntimedEvent[] | null = null;
@@ -103,6 +104,7 @@ export class Master implements Endpoint {
     const before = this.state;
     const { state, actions } = step(before, event);
     this.state = state;
+    this.#hold.observe(this.#world, state);
     if (before.decision !== null && state.decision?.result !== before.decision.result) {
       violate(this.#world, 'the result was decided twice');
     }
@@ -166,7 +168,14 @@ export class Master implements Endpoint {
         this.dispatch({ type: 'container-ended', containerId, end, exitStatus, diagnostics }),
       launchFailed: (containerId, message) => this.dispatch({ type: 'launch-failed', containerId, message }),
     });
-    this.dispatch({ type: 'registered', maximum: { 'memory-mb': 8192, vcores: 8 }, resourceTypes: [], queue: 'root.default', survivors });
+    this.dispatch({
+      type: 'registered',
+      maximum: { 'memory-mb': 8192, vcores: 8 },
+      resourceTypes: [],
+      countsAll: true,
+      queue: 'root.default',
+      survivors,
+    });
     this.dispatch({ type: 'cluster', nodes: cluster.nodes.length, headroom: {} });
   }
 
@@ -231,6 +240,7 @@ export class Master implements Endpoint {
         break;
       case 'record':
         trace(this.#world, () => `record ${JSON.stringify(action.entry)}`);
+        checkCharge(this.#world, action.entry);
         break;
       case 'finish':
         if (++this.#finishes > 1) {
@@ -241,10 +251,9 @@ export class Master implements Endpoint {
     }
   }
 
-  /** Verifies that TensorBoard is requested only while all other tasks have containers. */
+  /** Verifies that a spare role is requested only while all other tasks have containers. */
   #checkAsk({ role, count }: Extract<Action, { type: 'ask' }>): void {
-    const { job } = this.#options.frozen;
-    if (count === 0 || !isTensorBoardRole(job, role)) {
+    if (count === 0 || !role.spare) {
       return;
     }
     const without = awaitedTasks(this.state).filter((task) => task.role !== role && !isOver(task) && task.container === null);
@@ -296,7 +305,7 @@ export class Master implements Endpoint {
       violate(this.#world, `${action.containerId} is started although it has no task`);
     } else if (saved === undefined || saved.role !== self.role.name || saved.index !== self.index) {
       violate(this.#world, `${action.containerId} is started before it is saved`);
-    } else if (inGang(self) && (durable?.generation ?? 0) < action.generation) {
+    } else if (inGang(self.role) && (durable?.generation ?? 0) < action.generation) {
       violate(this.#world, `generation ${action.generation} is started before it is saved`);
     }
   }
@@ -304,7 +313,7 @@ export class Master implements Endpoint {
   /** Verifies that a generation is complete: enough members, the chief first, and all parameter servers. */
   #checkMembers({ containerId, generation, members }: Extract<Action, { type: 'start' }>): void {
     const self = this.state.tasks.find((task) => task.container?.id === containerId);
-    if (self === undefined || !inGang(self)) {
+    if (self === undefined || !inGang(self.role)) {
       return;
     }
     const what = `generation ${generation} is started`;
@@ -314,12 +323,12 @@ export class Master implements Endpoint {
     }
     this.#options.sizes.set(generation, ranked.length);
     for (const role of this.#options.frozen.job.roles) {
-      if (!inGang({ role })) {
+      if (!inGang(role)) {
         continue;
       }
       const own = members.filter((member) => member.role === role.name);
       const givenUp = this.state.tasks.filter((task) => task.role.name === role.name && isGivenUp(task)).length;
-      const least = role.instances - (this.#options.frozen.job.success === 'chief' ? givenUp : 0);
+      const least = role.instances - (this.#options.frozen.job.success === 'all' ? 0 : givenUp);
       if (own.length < least || own.length > role.maxInstances) {
         violate(this.#world, `${what} with ${own.length} tasks of role ${role.name}`);
       }

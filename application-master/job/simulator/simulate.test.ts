@@ -18,7 +18,7 @@ function outcomeOf(seed: number): Outcome {
 }
 
 describe('the job machine keeps its invariants under simulated failures', () => {
-  it.each(batches)('from seed %i', { timeout: 120_000 }, (from) => {
+  it.each(batches)('from seed %i', (from) => {
     for (let seed = from; seed < Math.min(from + BATCH, last + 1); seed++) {
       const { violations } = outcomeOf(seed);
       if (violations.length > 0 || process.env.SEED !== undefined) {
@@ -41,8 +41,8 @@ describe('the job machine keeps its invariants under simulated failures', () => 
     expect(outcomes.filter((outcome) => outcome.generations > 1).length).toBeGreaterThan(40);
     expect(outcomes.filter((outcome) => outcome.attempts > 1).length).toBeGreaterThan(40);
     const changes = outcomes.flatMap(({ sizes }) => sizes.slice(1).map((size, at) => size - (sizes[at] ?? 0)));
-    expect(changes.filter((change) => change > 0).length).toBeGreaterThan(10);
-    expect(changes.filter((change) => change < 0).length).toBeGreaterThan(10);
+    expect(changes.filter((change) => change > 0).length).toBeGreaterThan(5);
+    expect(changes.filter((change) => change < 0).length).toBeGreaterThan(5);
     expect(outcomes.filter((outcome) => outcome.failures > 0).length).toBeGreaterThan(100);
   });
 });

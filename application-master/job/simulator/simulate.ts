@@ -61,6 +61,10 @@ class SimulatedRun {
       random,
       faultsEnd: START + random.between(5, 120) * 1_000,
       charges: 0,
+      starts: 0,
+      struck: new Map(),
+      hasSilencedProgram: false,
+      slowestMs: random.pick([800, 800, 2_000]) ?? 800,
       ports: 1,
       violations: [],
       trace: traced ? [] : null,
@@ -77,7 +81,7 @@ class SimulatedRun {
       servers: roles.reduce((sum, each) => sum + (each.servesParameters ? each.instances : 0), 0),
       work: random.between(2, 40) * (roles.some(isElastic) ? 4_000 : 1_000),
       manners: this.#manners,
-      // How long tracked tasks outside the gang run. Some are longer than any lease. Parameter servers and TensorBoard run until they are
+      // How long tracked tasks outside the gang run. Some are longer than any lease. Parameter servers and sidecars run until they are
       // stopped.
       alone: new Map(
         roles

@@ -1,6 +1,6 @@
 import type { Generation } from '../state/counters.ts';
 import type { ProgramExit } from '../state/events.ts';
-import { trace, violate, type World } from './world.ts';
+import { strike, trace, violate, type World } from './world.ts';
 
 export interface Program {
   readonly role: string;
@@ -173,7 +173,8 @@ export class Training {
 
   #losePeer(peer: Program, rank: number): void {
     const { timeline, random } = this.#world;
-    timeline.after(random.between(1, 300), () => {
+    // A program needs at least some milliseconds to detect the loss, to print the error and to exit.
+    timeline.after(random.between(30, 300), () => {
       if (!peer.alive || peer.stopped) {
         return;
       }
@@ -238,6 +239,7 @@ export class Training {
           if (fails) {
             this.failAtEnd--;
             this.#world.charges++;
+            strike(this.#world, program.containerId, 'exit');
           }
           this.end(program, fails ? 4 : 0, '');
         });

@@ -1,7 +1,7 @@
 import type { Role } from '../../../conf/job.ts';
 import type { FailureCause, FailureCost, ProgramEnd, TaskFailure } from '../../../conf/status/task-failure.ts';
 import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
-import { unusableFile, withoutBoilerplate } from '../../../hadoop/yarn/container-exit.ts';
+import { unpackingFailure, unusableFile, withoutBoilerplate } from '../../../hadoop/yarn/container-exit.ts';
 import type { ProgramExit } from './events.ts';
 import { LIMITS } from './job-state.ts';
 
@@ -27,7 +27,7 @@ function failureCause(cause: Cause, role: Role): FailureCause {
         end,
         exitStatus,
         memoryMb: role.resources.memoryMb,
-        reason: unusableFile(diagnostics) ?? oneLine(withoutBoilerplate(diagnostics)),
+        reason: unusableFile(diagnostics) ?? containerReason(end, diagnostics),
       };
     }
     case 'launch':
@@ -35,6 +35,12 @@ function failureCause(cause: Cause, role: Role): FailureCause {
     default:
       return cause;
   }
+}
+
+function containerReason(end: ContainerEnd, diagnostics: string): string {
+  const text = oneLine(withoutBoilerplate(diagnostics));
+  const unpacking = end === 'launch-failed' ? unpackingFailure(diagnostics) : null;
+  return unpacking === null ? text : `${text.replace(/\.$/, '')}. ${unpacking}`;
 }
 
 export function programEnd({ code, signal }: ProgramExit): ProgramEnd {

@@ -1,8 +1,8 @@
 import type { Role } from '../../../conf/job.ts';
 import type { HistoryEntry, JobResult, Usage } from '../../../conf/status/status.ts';
+import type { Member } from '../../../contract/process/task-context.ts';
 import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
-import type { Notice } from '../../../protos/executor-protocol.ts';
-import type { Member } from '../../../training/process/task-context.ts';
+import type { TonyMessages } from '../../../protos/tony-messages.ts';
 import type { Generation, Revision } from './counters.ts';
 import type { Snapshot } from './snapshot-format.ts';
 
@@ -25,6 +25,8 @@ export interface ProgramExit {
   readonly stderrTail: string;
   /** True if a restart would repeat the failure. */
   readonly permanent: boolean;
+  /** Time of the exit on the executor's clock. See `ExecutorClock`. */
+  readonly clock?: number;
 }
 
 export interface Progress {
@@ -32,7 +34,7 @@ export interface Progress {
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
   readonly lostRank: number | null;
-  readonly notices: readonly Notice[];
+  readonly notices: readonly TonyMessages['Notice'][];
   readonly earlyEnd: { readonly step: number; readonly reason: string } | null;
   /** True after the program's last training step. */
   readonly ending: boolean;
@@ -61,6 +63,7 @@ export type Event = { readonly now: number } & (
       readonly type: 'registered';
       readonly maximum: Readonly<Record<string, number>>;
       readonly resourceTypes: readonly string[];
+      readonly countsAll: boolean;
       readonly queue: string;
       readonly survivors: readonly Container[];
     }
@@ -84,6 +87,7 @@ export type Event = { readonly now: number } & (
       readonly host: string;
       readonly port: number;
       readonly exit: ProgramExit | null;
+      readonly clock?: number;
     }
   | { readonly type: 'ready'; readonly containerId: string; readonly generation: Generation; readonly port: number }
   | { readonly type: 'started'; readonly containerId: string; readonly generation: Generation; readonly pid: number }
@@ -93,6 +97,8 @@ export type Event = { readonly now: number } & (
       readonly generation: Generation;
       readonly usage: Usage | null;
       readonly progress: Progress | null;
+      /** Time on the executor's clock until which the program has not failed. */
+      readonly clock?: number;
     }
   | { readonly type: 'exited'; readonly containerId: string; readonly exit: ProgramExit }
   | { readonly type: 'stream-lost'; readonly containerId: string }

@@ -1,11 +1,12 @@
 import type { FrozenJob, Job, Role } from '../../../conf/job.ts';
 import { isTaskOver, type JobResult, type TaskState, type Usage } from '../../../conf/status/status.ts';
 import type { FirstFailure, ProgramEnd, TaskFailure } from '../../../conf/status/task-failure.ts';
-import type { Notice } from '../../../protos/executor-protocol.ts';
-import type { Member } from '../../../training/process/task-context.ts';
+import type { Member } from '../../../contract/process/task-context.ts';
+import type { TonyMessages } from '../../../protos/tony-messages.ts';
 import { type Generation, next, type Revision } from './counters.ts';
 import type { DecisiveTask } from './decisive-task.ts';
 import type { Container, ProgramExit, RunningJobLimits } from './events.ts';
+import type { ExecutorClock } from './executor-clock.ts';
 
 /** The job machine's complete, immutable state. `step` derives a new state from it. */
 export interface JobState {
@@ -82,15 +83,17 @@ export interface Decision {
   readonly finished: boolean;
 }
 
-export interface TaskNotice extends Notice {
+export type TaskNotice = TonyMessages['Notice'] & {
   /** The task whose program sent the notice, for example `worker:1`. Empty for a notice about the whole job. */
   readonly task: string;
-}
+};
 
 export interface Registration {
   /** The maximum resources that the cluster allocates to a container, keyed by resource name, such as `memory-mb` or `yarn.io/gpu`. */
   readonly maximum: Readonly<Record<string, number>>;
   readonly resourceTypes: readonly string[];
+  /** False if the scheduler takes only memory into account. */
+  readonly countsAll: boolean;
   readonly queue: string;
 }
 
@@ -110,7 +113,11 @@ export interface Gang {
   readonly phase: 'forming' | 'started' | 'reattaching';
   /** Time at which the current phase began, or at which the newest attempt to form the gang began. */
   readonly since: number;
+  /** How many times in a row the gang was incomplete for `gang.timeout`. */
   readonly rounds: number;
+  /** How many times in a row the gang has returned its containers because it was incomplete. */
+  readonly returns: number;
+  /** Time until which the gang requests no containers. The pause may end earlier, see `resumeEarly`. */
   readonly notBefore: number;
   /** Revision of the snapshot that contains the next generation's members, or null before they are selected. */
   readonly claimRevision: Revision | null;
@@ -144,9 +151,14 @@ export interface Task {
   readonly rank: number | null;
   readonly state: TaskState;
   readonly container: TaskContainer | null;
+  /** The task's newest container, which may have ended, or null if the task has had none. */
+  readonly newest: Pick<Container, 'id' | 'node' | 'nodeHttp'> | null;
   /** Null until the executor has sent its Hello. */
   readonly executor: TaskExecutor | null;
+  /** Number of containers that the task has had. */
   readonly attempts: number;
+  /** How often a program of the task has started. */
+  readonly programStarts: number;
   readonly failures: TaskFailures;
   readonly wait: Wait;
   readonly generation: Generation;
@@ -171,9 +183,11 @@ export interface TaskFailures {
   readonly free: number;
   /** Number of consecutive failures that occurred before a program started. */
   readonly unstarted: number;
-  /** Number of consecutive failures. Used only for TensorBoard. */
+  /** Number of consecutive failures. Used only for spare tasks. */
   readonly inARow: number;
   readonly newest: TaskFailure | null;
+  /** Time of the newest failure in this attempt of the ApplicationMaster, or 0. */
+  readonly newestAt: number;
   readonly launch: string | null;
   /** Nodes on which the task has failed, if the node may have caused the failure. One entry per failure. */
   readonly nodes: readonly string[];
@@ -208,8 +222,12 @@ export interface TaskExecutor {
   readonly lostRank: { readonly rank: number; readonly since: number } | null;
   /** True after the program's last training step. */
   readonly ending: boolean;
-  /** A failed exit that does not count against any restart limit until the time `until`, because another report may still explain it. */
-  readonly pendingExit: { readonly exit: ProgramExit; readonly until: number } | null;
+  /**
+   * A failed exit that has not been charged yet, because another report may explain it. `since` is the time of the report. Until `until`,
+   * the cluster may still report that it killed the program.
+   */
+  readonly pendingExit: { readonly exit: ProgramExit; readonly since: number; readonly until: number } | null;
+  readonly clock: ExecutorClock | null;
   readonly usage: Usage | null;
 }
 
@@ -249,6 +267,16 @@ export const LIMITS = {
    */
   unstarted: 10,
   freeFailures: 200,
+  /**
+   * How long an incomplete gang keeps its containers while YARN allocates no more of them. Doubles each time, up to `longestHoldMs`. A gang
+   * that has run before starts with `rejoinHoldMs`, because its tasks would lose their prepared containers.
+   */
+  holdMs: 10_000,
+  longestHoldMs: 30_000,
+  rejoinHoldMs: 60_000,
+  /** How long a gang that has returned its containers leaves the room to other jobs. Doubles each time, up to `longestReturnedMs`. */
+  returnedMs: 10_000,
+  longestReturnedMs: 120_000,
   /** After this many failures on a node, a role excludes the node. */
   failuresPerNode: 2,
   /** A generation that has run for this long counts as progress, even without a new checkpoint. */
@@ -270,11 +298,11 @@ export const LIMITS = {
   growAskEveryMs: 30_000,
   /** A role that has waited this long for a container no longer excludes nodes. */
   choosyMs: 30_000,
-  /** If another task has waited this long for a container, TensorBoard and extra elastic tasks give up theirs. */
+  /** If another task has waited this long for a container, spare tasks and extra elastic tasks give up theirs. */
   yieldMs: 15_000,
-  /** TensorBoard counts as stable once it has run for this long. */
-  tensorBoardSteadyMs: 2 * 60_000,
-  tensorBoardPauseMs: 60_000,
+  /** A spare task counts as stable once it has run for this long. */
+  spareSteadyMs: 2 * 60_000,
+  sparePauseMs: 60_000,
   /** Timeout for saving the result when the job ends. */
   saveMs: 30_000,
   /** How long programs may take to exit after the result has been saved. */
@@ -292,7 +320,9 @@ export const LIMITS = {
   /**
    * How long the job waits for the cluster to report a cause if a program was killed by a signal and the job would otherwise fail at once.
    */
-  truthMs: 3_000,
+  truthMs: 5_000,
+  /** How long a failed exit waits for reports from the members that may have failed earlier. */
+  settleMs: 90_000,
   /** How long a later attempt waits for a report about a container that the cluster does not list. */
   unlistedMs: 10_000,
   stderrBytes: 2_048,
@@ -316,6 +346,11 @@ export function nameOf(task: { readonly role: Role; readonly index: number }): s
 
 export function isOver(task: Task): boolean {
   return isTaskOver(task.state);
+}
+
+/** Returns the task's container, or the last container of a task that is over. Returns null if the task waits for a container. */
+export function placeOf(task: Task): Task['newest'] {
+  return task.container ?? (isOver(task) ? task.newest : null);
 }
 
 /** Returns true if the task has succeeded, or if tony-ts has stopped it after other roles ended. */

@@ -1,4 +1,5 @@
 import type { Job, Role } from '../../../conf/job.ts';
+import { inGang } from '../../../conf/role-conditions.ts';
 import { backoffMs } from '../../../platform/async/backoff.ts';
 import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
@@ -6,17 +7,13 @@ import { isChief } from './ranks.ts';
 // A generation's members are the ranked tasks and the parameter servers. An elastic role contributes all of its available tasks, but at
 // least its minimum number.
 
-export function inGang({ role }: { readonly role: Role }): boolean {
-  return role.ranked || role.servesParameters;
-}
-
 /** Returns true if the task is a member of the newest generation that has been selected or started. */
 export function isMember(task: Task): boolean {
   return task.role.servesParameters || task.rank !== null;
 }
 
 export function gangTasks(state: JobState): Task[] {
-  return state.tasks.filter(inGang);
+  return state.tasks.filter(({ role }) => inGang(role));
 }
 
 export function memberTasks(state: JobState): Task[] {
@@ -38,7 +35,7 @@ export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
 
 /** Returns true if the running generation continues after the task has failed. */
 export function restartsAlone(state: JobState, task: Task): boolean {
-  if (!inGang(task)) {
+  if (!inGang(task.role)) {
     return true;
   }
   if (state.gang?.phase === 'forming') {
@@ -103,11 +100,13 @@ export function isExpendable(state: JobState, task: Task): boolean {
 
 /**
  * Returns true if the job continues after this task has used all its restarts. This is the case if enough other tasks remain, or if the
- * chief alone decides the result. The job always needs its parameter servers, because they store the weights.
+ * chief alone decides the result (`success: chief` or `ended`). The job always needs its parameter servers, because they store the weights.
  */
 export function canBeGivenUp(state: JobState, task: Task): boolean {
   const { success } = jobOf(state);
-  const shielded = success === 'chief' && !isChief(task) && !task.role.servesParameters && state.tasks.some(isChief);
+  const { tracking, restart, servesParameters } = task.role;
+  const mayFail = success === 'chief' || (success === 'ended' && tracking === 'tracked' && restart.policy === 'on-failure');
+  const shielded = mayFail && !isChief(task) && !servesParameters && state.tasks.some(isChief);
   return shielded || isExpendable(state, task);
 }
 

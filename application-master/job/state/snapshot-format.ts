@@ -16,7 +16,11 @@ const taskSchema = z.object({
   generation,
   containerId: z.string().nullable(),
   node: z.string().nullable(),
+  /** Only shown to users. Absent in snapshots of versions that did not save it. */
+  newest: z.object({ id: z.string(), node: z.string(), nodeHttp: z.string() }).nullable().catch(null),
   attempts: count,
+  /** Absent in snapshots of versions that counted only containers. */
+  programStarts: count.optional(),
   failures: count,
   /** Only shown to users, so an unreadable failure does not make the snapshot invalid. */
   failure: taskFailureSchema.nullable().catch(null),

@@ -1,4 +1,3 @@
-import { TENSORBOARD_ROLE } from '../../../conf/job.ts';
 import { next } from './counters.ts';
 import type { JobState } from './job-state.ts';
 import { isChief } from './ranks.ts';
@@ -19,7 +18,9 @@ export function snapshotOf(state: JobState): Snapshot {
       generation: task.generation,
       containerId: task.container?.id ?? null,
       node: task.container?.node ?? null,
+      newest: task.newest,
       attempts: task.attempts,
+      programStarts: task.programStarts,
       failures: task.failures.charged,
       failure: task.failures.newest,
       failedNodes: task.failures.nodes,
@@ -50,11 +51,11 @@ export function snapshotOf(state: JobState): Snapshot {
 }
 
 /**
- * Merges the metrics of all tasks. If several tasks report the same metric, the chief's value takes precedence. Excludes TensorBoard's
- * metrics, because they describe only TensorBoard itself.
+ * Merges the metrics of all tasks. If several tasks report the same metric, the chief's value takes precedence. Excludes the
+ * metrics of spare tasks, because they describe only the tasks themselves.
  */
 export function mergedMetrics(state: JobState): Record<string, number> {
-  const reporting = state.tasks.filter((task) => task.role.name !== TENSORBOARD_ROLE);
+  const reporting = state.tasks.filter((task) => !task.role.spare);
   const ordered = [...reporting.filter((task) => !isChief(task)).reverse(), ...reporting.filter(isChief)];
   return Object.assign({}, state.training.metrics, ...ordered.map((task) => task.progress.metrics));
 }

@@ -1,7 +1,8 @@
 import type { FrozenJob, Job } from '../../../conf/job.ts';
+import { inGang } from '../../../conf/role-conditions.ts';
 import { LEAST_LEASE_MS, MOST_LEASE_MS } from '../../../conf/values/lease.ts';
 import { LINK_LOSS_MS } from '../../../protos/pinned-channel.ts';
-import { inGang, isIndependentlyReplaceable } from './membership.ts';
+import { isIndependentlyReplaceable } from './membership.ts';
 
 /** Maximum number of heartbeats that an ApplicationMaster receives per second. */
 const BEATS_PER_SECOND = 500;
@@ -31,7 +32,7 @@ export function silenceMs(job: Job): number {
  */
 export function leaseMs({ job, cluster }: Pick<FrozenJob, 'job' | 'cluster'>, roleName: string): number {
   const role = job.roles.find(({ name }) => name === roleName);
-  const isFenced = role !== undefined && inGang({ role }) && !isIndependentlyReplaceable(job, role);
+  const isFenced = role !== undefined && inGang(role) && !isIndependentlyReplaceable(job, role);
   const replacementMs = cluster.kind === 'yarn' ? (cluster.masterReplacementMs ?? 0) : 0;
   return Math.max(leastLeaseMs(job), isFenced ? Math.min(MOST_LEASE_MS, replacementMs) : 0);
 }

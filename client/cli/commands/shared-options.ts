@@ -1,25 +1,36 @@
 import type { Options } from 'yargs';
+import { splitAssignment } from '../../../conf/resolve/assignment.ts';
+import { parseDuration } from '../../../conf/values/units.ts';
+import { webAddress } from '../../../hadoop/configuration/remote/web-address.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import { checkId } from '../../connections/check-id.ts';
 import { OUTPUT_FORMATS } from '../../output/lines/value-output.ts';
+import { parseTask } from '../../sessions/parse-task.ts';
+import { checkedText, type ParseText } from '../command/command.ts';
 
 export const CLUSTER_OPTIONS = {
   'resource-manager': {
-    type: 'string',
+    ...checkedText(webAddress),
     describe: "Address of a ResourceManager's web server; used instead of HADOOP_CONF_DIR",
-    requiresArg: true,
   },
   staging: {
     type: 'string',
     describe: 'Folder on HDFS for job files [default: TONY_STAGING, or .tony-ts in your home folder]',
-    requiresArg: true,
   },
 } as const satisfies Record<string, Options>;
+
+/** Options that have no effect on the jobs of this machine. A `--local` option excludes them. */
+export const CLUSTER_ONLY: readonly string[] = Object.keys(CLUSTER_OPTIONS);
+
+export const SET_OPTION = { type: 'string', array: true, parse: splitAssignment } as const satisfies Options & {
+  parse: ParseText<unknown>;
+};
 
 export const OUTPUT_OPTION = {
   output: {
     choices: OUTPUT_FORMATS,
     default: 'table' as const,
     describe: 'json: one JSON object per line; yaml: one document per object',
-    requiresArg: true,
   },
 } as const satisfies Record<string, Options>;
 
@@ -27,19 +38,14 @@ export const DRY_RUN_OPTION = {
   'dry-run': { type: 'boolean', default: false, describe: 'Only list what would be removed' },
 } as const satisfies Record<string, Options>;
 
-/**
- * Parses the value of a duration option, and returns it in ms.
- * @throws TonyError USAGE
- */
-export async function durationOf(option: string, text: string): Promise<number> {
-  const { parseDuration } = await import('../../../conf/values/units.ts');
-  const parsed = parseDuration(text);
-  if (parsed !== undefined) {
-    return parsed;
+/** Parses a duration, and returns it in ms. */
+export const durationText: ParseText<number> = (text, place) => {
+  const ms = parseDuration(text);
+  if (ms === undefined) {
+    throw new TonyError('USAGE', `${place} requires a duration, such as 12h or 30d, not ${text}.`);
   }
-  const { TonyError } = await import('../../../platform/errors.ts');
-  throw new TonyError('USAGE', `${option} requires a duration, such as 12h or 30d.`);
-}
+  return ms;
+};
 
 export interface ClusterArguments {
   readonly resourceManager?: string | undefined;
@@ -50,10 +56,12 @@ export const TASK = {
   type: 'string',
   demandOption: true,
   describe: 'Role and index of the task, e.g. worker:0',
-} as const satisfies Options;
+  parse: parseTask,
+} as const;
 
 export const APPLICATION_ID = {
   type: 'string',
   demandOption: true,
   describe: 'Job ID, e.g. application_1795225023264_0001',
-} as const satisfies Options;
+  parse: checkId,
+} as const;

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { jobStatus } from '../../../conf/status/job-status.fixture.ts';
 import { listening } from '../../../hadoop/testing/http-server.ts';
 import { localPaths } from '../../files/local-layout.ts';
-import { describeCommandLine } from '../command-line.ts';
+import { COMMAND_LINE } from '../command-line.ts';
 import { completionLines } from './complete.ts';
 
 const LOCAL = 'local_1795225023264_0001';
@@ -56,7 +56,7 @@ async function cluster(answer: (states: string | null) => readonly object[] | nu
 const application = { user: 'alice', queue: 'default', startedTime: 1 };
 const RUNNING = { ...application, id: 'application_1_0002', name: 'mnist', state: 'RUNNING' };
 const ENDED = { ...application, id: 'application_1_0001', name: 'cifar', state: 'FINISHED', finalStatus: 'SUCCEEDED' };
-const offered = (...words: string[]) => completionLines(describeCommandLine(), words);
+const offered = (...words: string[]) => completionLines(COMMAND_LINE, words);
 
 /** Waits for a condition. `vi.waitFor` would advance the fake clock. */
 async function until(condition: () => boolean): Promise<void> {

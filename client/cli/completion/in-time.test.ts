@@ -1,9 +1,12 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { inTime } from './in-time.ts';
+import { inTime } from './complete.ts';
 
 // Fake timers start at 0, like the clock of a new process.
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
-afterEach(() => void vi.useRealTimers());
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllEnvs();
+});
 
 const never = (): Promise<string> => new Promise(() => {});
 
@@ -14,10 +17,13 @@ test('inTime returns the answer, or the fallback after a failure', async () => {
 });
 
 test.each([
-  ['450 ms after the start of the process', 0, 450],
-  ['450 ms after the start of the process, of which 100 ms have passed', 100, 350],
-  ['300 ms after the call if the process started long ago', 2_000, 300],
-])('inTime waits for an answer until %s', async (_, startMs, waitedMs) => {
+  ['450 ms after the start of the process', '', 0, 450],
+  ['450 ms after the start of the process, of which 100 ms have passed', '', 100, 350],
+  ['300 ms after the call if the process started long ago', '', 2_000, 300],
+  ['the time of TONY_COMPLETION_TIMEOUT has passed', '2s', 100, 2_000],
+  ['450 ms after the start of the process if TONY_COMPLETION_TIMEOUT has no unit', '2', 0, 450],
+])('inTime waits for an answer until %s', async (_, wanted, startMs, waitedMs) => {
+  vi.stubEnv('TONY_COMPLETION_TIMEOUT', wanted);
   vi.advanceTimersByTime(startMs);
   let given = '';
   void inTime(never, 'instead').then((value) => {

@@ -1,11 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { describeCommandLine } from '../command-line.ts';
-import { type DescribedCommand, describeCommands } from '../help/command-description.ts';
-import { type Wanted, wantedAt } from './typed-words.ts';
-import { VALUES } from './values.ts';
+import { type Command, defineCommand, defineGroup } from '../command/command.ts';
+import { COMMAND_LINE } from '../command-line.ts';
+import { VALUES, type Wanted, wantedAt } from './complete.ts';
 
-const root = describeCommandLine();
+const root = COMMAND_LINE;
 
 function words(wanted: Wanted): string[] {
   return wanted.kind === 'words' ? wanted.candidates.map(({ value }) => value) : [`value of ${wanted.name}`];
@@ -60,39 +59,33 @@ test('every name in VALUES is an option or a positional of a command', () => {
   }
 });
 
-test('describeCommands returns the commands and options that are defined with yargs', () => {
-  const described = describeCommands((yargs) =>
-    yargs
-      .command({
-        command: ['show <id> [more..]', '$0'],
-        describe: 'Show it',
-        builder: (inner) =>
-          inner.positional('id', { choices: [1, 2] as const, describe: 'Which' }).option('deep', { type: 'boolean', default: true }),
-        handler: () => undefined,
-      })
-      .command({ command: 'secret', describe: false, handler: () => undefined })
-      .option('hidden', { hidden: true, alias: 'x' }),
-  );
-  const show = {
+test('a command describes its positionals and options, and a group the options of its default subcommand', () => {
+  const show = defineCommand({
+    command: 'show <id> [more..]',
+    describe: 'Show it',
+    positionals: { id: { choices: [1, 2], describe: 'Which' } },
+    options: { deep: { type: 'boolean', default: true, alias: 'd' } },
+    handler: async () => {},
+  });
+  expect(show).toMatchObject({
     name: 'show',
     describe: 'Show it',
     positionals: [
-      { name: 'id', describe: 'Which', required: true, choices: ['1', '2'] },
-      { name: 'more', describe: '', required: false, choices: [] },
+      { name: 'id', describe: 'Which', required: true, repeats: false, choices: ['1', '2'] },
+      { name: 'more', describe: '', required: false, repeats: true, choices: [] },
     ],
-    options: [{ name: 'deep', aliases: [], describe: '', isFlag: true, isList: false, choices: [], hidden: false, on: true, fallback: '' }],
+    options: [{ name: 'deep', aliases: ['d'], describe: '', isFlag: true, isList: false, choices: [], on: true, fallback: '' }],
     commands: [],
-    otherwise: null,
-  };
-  expect(described).toMatchObject({ commands: [show], otherwise: show, options: [{ name: 'hidden', aliases: ['x'], hidden: true }] });
-  expect(words(wantedAt(described, ['--']))).toEqual(['--no-deep']);
-  expect(words(wantedAt(described, ['show', '--']))).toEqual(['--no-deep']);
+  });
+  const group = defineGroup('', 'A group', [show], show);
+  expect(words(wantedAt(group, ['--']))).toEqual(['--no-deep']);
+  expect(words(wantedAt(group, ['show', '--']))).toEqual(['--no-deep']);
 });
 
-function everyWord(command: DescribedCommand): string[] {
+function everyWord(command: Command): string[] {
   return [command.name, ...command.options.map(({ name }) => `--${name}`), ...command.commands.flatMap(everyWord)];
 }
 
-function everyName(command: DescribedCommand): string[] {
+function everyName(command: Command): string[] {
   return [...command.options, ...command.positionals].map(({ name }) => name).concat(command.commands.flatMap(everyName));
 }

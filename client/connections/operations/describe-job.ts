@@ -3,11 +3,13 @@ import { parseFrozenJob } from '../../../conf/resolve/frozen-job.ts';
 import { jobMessage } from '../../../conf/status/job-message.ts';
 import type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../../conf/status/status.ts';
 import type { FirstFailure } from '../../../conf/status/task-failure.ts';
-import { CheckpointStore } from '../../../training/checkpoint/checkpoint-store.ts';
+import { CheckpointStore } from '../../../contract/checkpoint/checkpoint-store.ts';
+import type { TonyError } from '../../../platform/errors.ts';
+import { isStorageUnreachable } from '../../../storage/storage-unreachable.ts';
 import { orderContainers } from '../../job/task-containers.ts';
 import { type ClusterAnswer, storedStatus } from '../../records/stored-status.ts';
 import type { JobConnection, Observation } from '../job-connection.ts';
-import { askConfiguration, askEvents, ifAvailable, type JobRecords, readHistory, type YarnFacts } from '../job-records.ts';
+import { askConfiguration, eventPages, ifAvailable, type JobRecords, readHistory, type YarnFacts } from '../job-records.ts';
 import { type LostNode, lostNodes } from './lost-nodes.ts';
 
 export interface JobDescription
@@ -19,6 +21,8 @@ export interface JobDescription
   /** Reason why the job is waiting, or why it ended as it did. */
   readonly message: string;
   readonly result: JobResult | null;
+  /** Time of the submission in ms since the epoch, or null if it is unknown. */
+  readonly submittedAt: number | null;
   /** Start time in ms since the epoch, or null if it is unknown. */
   readonly startedAt: number | null;
   readonly lostNodes: readonly LostNode[];
@@ -39,6 +43,8 @@ export interface JobDescription
     readonly output: string | null;
     readonly logs: string | null;
   };
+  /** Sentence about what could not be read because HDFS is unreachable, or null. */
+  readonly unreadable: string | null;
   /** The frozen job.json, with probable secrets replaced by `***`, or null if the file is unavailable. */
   readonly configuration: unknown;
 }
@@ -59,18 +65,31 @@ export interface DescribedCheckpoints {
 }
 
 /**
- * Collects the information about a job from YARN, the ApplicationMaster and the history.
- * @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable
+ * Collects the information about a job from YARN, the ApplicationMaster and the history. If HDFS is unreachable, the description contains
+ * only what YARN and the ApplicationMaster know.
+ * @throws TonyError APPLICATION_UNKNOWN, or a connection error if the ResourceManager is unreachable
  */
 export async function describeJob(connection: JobConnection): Promise<JobDescription> {
   const { applicationId, records } = connection;
   const observation = await connection.observe();
   const over = observation.result !== null;
+  let unreachable: TonyError | null = null;
+  const ifReachable = async <T>(reading: Promise<T>): Promise<T | null> => {
+    try {
+      return await reading;
+    } catch (error) {
+      if (!isStorageUnreachable(error)) {
+        throw error;
+      }
+      unreachable = error;
+      return null;
+    }
+  };
   const [yarn, history, configuration, logs, pages] = await Promise.all([
     records.yarn(),
-    readHistory(records),
-    askConfiguration(records),
-    records.logs(),
+    ifReachable(readHistory(records)),
+    ifReachable(askConfiguration(records)),
+    ifReachable(records.logs()),
     over ? null : connection.pages(),
   ]);
   const frozen = frozenOf(configuration);
@@ -87,6 +106,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
     state: observation.result?.state ?? status?.state ?? observation.phase,
     message: observation.result?.diagnostics ?? (observation.waiting || (status === null ? '' : jobMessage(status))),
     result: observation.result,
+    submittedAt: status?.submittedAt || yarn?.startedAt || null,
     startedAt: status?.startedAt || yarn?.startedAt || null,
     finishedAt: status?.finishedAt ?? yarn?.finishedAt ?? null,
     step: status?.step ?? 0,
@@ -104,7 +124,8 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
       const now = over ? { ...task, usage: null, silentMs: null } : task;
       return { ...now, containers: own.map(({ containerId, node }) => ({ containerId, node })) };
     }),
-    checkpoints: checkpointDir === null ? null : await checkpointsIn(records, checkpointDir, status),
+    checkpoints:
+      checkpointDir !== null && (await records.mayRead(checkpointDir)) ? await checkpointsIn(records, checkpointDir, status) : null,
     places: {
       history: history?.folder ?? frozen?.history ?? null,
       checkpoints: checkpointDir,
@@ -112,8 +133,13 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
       output: frozen?.outputDir ?? null,
       logs,
     },
+    unreadable: unreachableFiles(unreachable),
     configuration,
   };
+}
+
+function unreachableFiles(error: TonyError | null): string | null {
+  return error && `The history, the stored configuration and the checkpoints could not be read. ${error.message}`;
 }
 
 /** Returns the parsed job.json, or null if an older version of tony-ts wrote it. */
@@ -131,17 +157,14 @@ function clusterAnswer(yarn: YarnFacts | null, { result }: Observation): Cluster
 
 async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[] | null> {
   const entries: HistoryEntry[] = [];
-  for (let after = 0; ; ) {
-    const page = await askEvents(records, after);
-    if (page === null) {
-      return entries.length === 0 ? null : entries;
+  let isAvailable = false;
+  for await (const page of eventPages(records, 0)) {
+    isAvailable ||= page !== null;
+    for (const entry of page?.entries ?? []) {
+      entries.push(entry);
     }
-    if (page.entries.length === 0) {
-      return entries;
-    }
-    entries.push(...page.entries);
-    after = page.next;
   }
+  return isAvailable ? entries : null;
 }
 
 async function checkpointsIn({ storage }: JobRecords, dir: string, status: JobStatus | null): Promise<DescribedCheckpoints> {

@@ -283,7 +283,7 @@ test('the output of status ends with the cause of a failure', () => {
     result: { state: 'FAILED', diagnostics: 'worker:0 exited with 3.\nboom\nRaise it.' },
   });
   const lines = statusLines({ applicationId: ID, pages: 'http://rm' }, observation, terminalOf({ columns: 80 }, {}), 1000);
-  expect(lines.slice(-4)).toEqual([`${ID} FAILED`, 'worker:0 exited with 3.', 'boom', 'Raise it.']);
+  expect(lines.slice(-4)).toEqual([`${ID} FAILED`, 'worker:0 exited with 3.', '  boom', '  Raise it.']);
   expect(lines.join()).not.toContain('long');
   const waiting = statusLines(
     { applicationId: ID, pages: 'http://rm' },

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { jobDuration } from '../../../conf/status/job-duration.ts';
 import type { TaskState } from '../../../conf/status/status.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { JobConnection, KillReason, Observation } from '../job-connection.ts';
@@ -17,11 +18,11 @@ export interface KillImpact {
    * job.
    */
   readonly roles: readonly { readonly role: string; readonly tasks: number; readonly nodes: readonly string[] }[];
-  /** Number of tasks with a program that is running or about to start. */
+  /** Number of tasks whose program is running. */
   readonly running: number;
   /** Total number of tasks in the job, including waiting and ended tasks. */
   readonly tasks: number;
-  /** How long the job has been running, in ms, or null if it is not running. */
+  /** Time since the job's submission in ms, or null if the job is not running. */
   readonly ranMs: number | null;
   readonly step: number;
   /** Step of the newest checkpoint, or 0 if there is none. */
@@ -80,9 +81,9 @@ export function killImpact(applicationId: string, { phase, status, result }: Obs
     name: status?.name ?? '',
     state: result?.state ?? status?.state ?? phase,
     roles,
-    running: living.filter(({ state }) => state === 'running' || state === 'registered').length,
+    running: living.filter(({ state }) => state === 'running').length,
     tasks: status?.tasks.length ?? 0,
-    ranMs: status === null || result !== null ? null : Math.max(0, now - status.startedAt),
+    ranMs: status === null || result !== null ? null : jobDuration(status, now),
     step,
     checkpointStep,
     stepsLost: Math.max(0, step - checkpointStep),

@@ -85,3 +85,58 @@ test('a file that does not grow is read less often, until it grows again', async
   grows = true;
   expect(await pauseAt(2_000_000)).toBe(0);
 });
+
+/** Returns the lines of a text that a reader reads in pieces. */
+async function linesOf(text: string, pieceBytes: number): Promise<string[]> {
+  const file = Buffer.from(text);
+  const source: LogSource = {
+    task: 'worker:0',
+    containerId: 'c1',
+    read: async (_, from) => {
+      const start = 'offset' in from ? from.offset : 0;
+      const bytes = file.subarray(start, start + pieceBytes);
+      return { bytes, end: start + bytes.length };
+    },
+  };
+  const reader = new LogReader(source, 'stdout', undefined);
+  const all: string[] = [];
+  for (;;) {
+    const { lines, caughtUp } = await reader.next(true);
+    all.push(...lines.map((line) => line.text));
+    if (caughtUp) {
+      return all;
+    }
+  }
+}
+
+test.each([65_536, 1_000_003, 4 << 20])('lines of up to 16 Mi characters are complete (pieces of %i bytes)', async (pieceBytes) => {
+  const lengths = [900_000, 1_200_000, 0, 3_000_000, 10_000_000, 16 << 20, 3];
+  const lines = lengths.map((length, at) => `${'abcdefg'.charAt(at)}`.repeat(length));
+  const text = `${lines.join('\n')}\n`;
+  expect((await linesOf(text, pieceBytes)).map((line) => line.length)).toEqual(lengths);
+  expect((await linesOf(text, pieceBytes)).join('\n') === lines.join('\n')).toBe(true);
+});
+
+test('a longer line is marked where its beginning is missing', async () => {
+  const [line = '', next] = await linesOf(`${'a'.repeat(40_000_000)}z\nnext\n`, 4 << 20);
+  expect([line.startsWith('…a'), line.endsWith('az'), line.length >= 16 << 20, line.length < 33 << 20]).toEqual([true, true, true, true]);
+  expect(next).toBe('next');
+});
+
+test('the lines of generated texts are complete, whatever the pieces are', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.constantFrom('a', 'é', '🙂', '\n', '\n\n', 'x\r\n'), { maxLength: 40 }),
+      fc.integer({ min: 1, max: 9 }),
+      async (parts, pieceBytes) => {
+        const text = `${parts.join('')}.\n`;
+        expect(await linesOf(text, pieceBytes)).toEqual(
+          text
+            .split('\n')
+            .slice(0, -1)
+            .map((line) => line.replace(/\r$/, '')),
+        );
+      },
+    ),
+  );
+});

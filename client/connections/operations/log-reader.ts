@@ -12,7 +12,8 @@ export interface LogLine {
 
 /** Assumed maximum line length in bytes. To return the last `tail` lines, the reader requests `tail` times this length. */
 const BYTES_A_LINE = 4096;
-const LONGEST_LINE = 1 << 20;
+/** Number of characters to keep of a line with more than twice as many characters. `LEFT_OUT` replaces the line's beginning. */
+const LONGEST_LINE = 16 << 20;
 const NEWLINE = 0x0a;
 const LONGEST_CHARACTER = 4;
 /** Replaces the part of a line that was not read. */
@@ -73,8 +74,7 @@ export class LogReader {
       this.found = true;
       const bytes = this.#end === null ? this.#begin(piece) : piece.bytes;
       this.#end = piece.end;
-      lines = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split('\n');
-      this.#rest = (lines.pop() ?? '').slice(-LONGEST_LINE);
+      lines = this.#complete(this.#decoder.decode(bytes, { stream: true }));
     }
     if (this.#held !== null) {
       this.#held = this.#newest([...this.#held, ...lines], over);
@@ -89,6 +89,18 @@ export class LogReader {
       this.#rest = '';
     }
     return { lines: lines.map((text) => this.#line(text)), caughtUp };
+  }
+
+  /** Adds text to the line that is incomplete so far. Returns the lines that the text completes. */
+  #complete(text: string): string[] {
+    // Search only the new text for newlines, because a line can consist of any number of parts.
+    const [first = '', ...more] = text.split('\n');
+    const last = more.pop();
+    const line = this.#rest + first;
+    // Shortening only lines of twice the maximum length takes linear time, because it copies each character at most twice.
+    const whole = line.length > 2 * LONGEST_LINE ? `${LEFT_OUT}${line.slice(-LONGEST_LINE)}` : line;
+    this.#rest = last ?? whole;
+    return last === undefined ? [] : [whole, ...more];
   }
 
   /** Replaces the beginning of an incomplete first line with an ellipsis, and drops the rest of an incomplete character. */

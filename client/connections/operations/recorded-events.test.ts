@@ -8,6 +8,7 @@ import { fileUri } from '../../../storage/uri.ts';
 import type { JobConnection } from '../job-connection.ts';
 import { noRecords } from '../job-records.fixture.ts';
 import type { JobRecords } from '../job-records.ts';
+import { describeJob } from './describe-job.ts';
 import { behind, type EventOptions, jobEvents, matches } from './recorded-events.ts';
 
 const entry = (at: number, event: string): HistoryEntry => ({ at, event });
@@ -118,4 +119,47 @@ test('behind() returns the entries after the last seen one, even if the history 
   expect(behind(ALL, second)).toEqual([third, fourth]);
   expect(behind([first, fourth], third)).toEqual([fourth]);
   expect(behind(ALL, fourth)).toEqual([]);
+});
+
+/** Returns a running job whose ApplicationMaster is another program. Counts the requests. */
+async function hostileJob(page: (after: number) => unknown): Promise<{ connection: JobConnection; requests: () => number }> {
+  let requests = 0;
+  const records = noRecords({
+    place: async () => null,
+    ask: async (resource) => {
+      requests++;
+      return page(Number(/\d+$/.exec(resource)?.[0]));
+    },
+  });
+  return { connection: { ...(await job(Number.MAX_SAFE_INTEGER)), records }, requests: () => requests };
+}
+
+test.each<[string, (after: number) => unknown, number]>([
+  ['endless pages', (after) => ({ entries: [entry(after, 'x')], next: after + 1 }), 100],
+  ['endless large pages', (after) => ({ entries: [{ ...entry(after, 'x'), detail: 'x'.repeat(4 << 20) }], next: after + 1 }), 10],
+  ['the same page', () => ({ entries: [entry(1, 'x')], next: 1 }), 2],
+  ['pages backwards', (after) => ({ entries: [entry(1, 'x')], next: -after }), 1],
+  ['a position that is no number of events', () => ({ entries: [entry(1, 'x')], next: 1e300 }), 1],
+])('events end without follow, and describe ends, if an ApplicationMaster sends %s', async (_, page, most) => {
+  const read = await hostileJob(page);
+  const notices: string[] = [];
+  await events(read.connection, { onNotice: (notice) => notices.push(notice) }).catch((error: unknown) =>
+    expect(error).toMatchObject({ code: 'HISTORY_UNKNOWN' }),
+  );
+  expect(read.requests()).toBeLessThanOrEqual(most);
+  expect(notices).toHaveLength(most > 2 ? 1 : 0);
+  const described = await hostileJob(page);
+  await describeJob(described.connection);
+  // `describe` also requests the configuration.
+  expect(described.requests()).toBeLessThanOrEqual(most + 1);
+});
+
+test('with follow, endless pages do not delay the observation that the job has ended', async () => {
+  const { connection } = await hostileJob((after) => ({ entries: [entry(after, 'x')], next: after + 1 }));
+  let looks = 0;
+  const ending: JobConnection = {
+    ...connection,
+    observe: async () => ({ phase: '', waiting: '', status: null, masterSilentMs: null, result: ++looks > 2 ? SUCCEEDED : null }),
+  };
+  expect((await events(ending, { follow: true })).length).toBe(200);
 });

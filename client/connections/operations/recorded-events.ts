@@ -4,7 +4,7 @@ import { checkOptions, type OptionNames } from '../../../platform/check-options.
 import { TonyError } from '../../../platform/errors.ts';
 import { OutageTolerance } from '../../cluster/outage-tolerance.ts';
 import type { JobConnection } from '../job-connection.ts';
-import { askEvents, readHistory } from '../job-records.ts';
+import { eventPages, readHistory } from '../job-records.ts';
 
 export interface EventOptions {
   /** Event types to yield. `task-failed` matches one type, and `task` matches all types that begin with `task-`. Default: all types. */
@@ -54,6 +54,9 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
       // The history and the job state may come from different services, so only a successful read of the events ends an outage.
       report(outage.answered());
       if (result !== null || !follow) {
+        if (result === null && reader.isIncomplete) {
+          onNotice?.('The ApplicationMaster sends more events than a job can have. Further events are not shown.');
+        }
         return;
       }
     } catch (error) {
@@ -86,9 +89,15 @@ class EventReader {
   readonly #connection: JobConnection;
   #after = 0;
   #last: HistoryEntry | null = null;
+  #isIncomplete = false;
 
   constructor(connection: JobConnection) {
     this.#connection = connection;
+  }
+
+  /** Whether the ApplicationMaster had more events than `fresh` reads at once. */
+  get isIncomplete(): boolean {
+    return this.#isIncomplete;
   }
 
   /**
@@ -96,13 +105,17 @@ class EventReader {
    * @param patient whether the caller tries again later if the ApplicationMaster does not respond
    */
   async *fresh(patient: boolean): AsyncGenerator<HistoryEntry> {
+    const pages = eventPages(this.#connection.records, this.#after);
     for (;;) {
-      const page = await askEvents(this.#connection.records, this.#after);
-      if (page === null && !patient) {
-        yield* await this.#stored();
+      const { value: page, done } = await pages.next();
+      if (done === true) {
+        this.#isIncomplete = page;
         return;
       }
-      if (page === null || page.entries.length === 0) {
+      if (page === null) {
+        if (!patient) {
+          yield* await this.#stored();
+        }
         return;
       }
       this.#after = page.next;

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { LineBatches } from './line-batches.ts';
+import { LineBatches } from './program-lines.ts';
 
 test('the lines of one turn form one batch, in order', async () => {
   const shown: (readonly number[])[] = [];

@@ -6,15 +6,17 @@ import type { JobPlan } from '../../plan/job-plan.ts';
 import { planLines, requestLines } from '../../plan/plan-lines.ts';
 import type { SubmitRequest } from '../../plan/submit-request.ts';
 import type { StagingEvent } from '../../staging/staging.ts';
-import { clip, printable, type Terminal } from '../../terminal/terminal.ts';
+import { oneLine, printable, type Terminal, wrap } from '../../terminal/terminal.ts';
 import { fold } from '../../terminal/text-width.ts';
-import { jobTable, oneLine } from '../lines/job-table.ts';
+import { jobTable } from '../lines/job-table.ts';
 import { LogLines } from '../lines/log-lines.ts';
 import { eventLine, reportedFailure, reportLines, stagingLine, uploadBar } from '../lines/report-lines.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 
 const HIDE_CURSOR = '\x1b[?25l';
 const SHOW_CURSOR = '\x1b[?25h';
+/** Enough for the reason why an application waits, with its advice, on 80 columns. */
+const WAITING_LINES = 8;
 
 /** Redraws the upload bars or the job table on the last lines of a terminal. All other lines scroll up above them. */
 export class LiveOutput implements JobOutput {
@@ -145,8 +147,8 @@ export class LiveOutput implements JobOutput {
     if (status !== null) {
       return jobTable(status, this.#terminal, this.#clock());
     }
-    const line = oneLine(waiting === '' ? phase : `${phase}: ${waiting}`);
-    return [this.#terminal.paint('yellow', clip(line, this.#terminal.columns - 1))];
+    const text = oneLine(waiting === '' ? phase : `${phase}: ${waiting}`);
+    return wrap(text, Math.max(20, this.#terminal.columns - 1), WAITING_LINES).map((line) => this.#terminal.paint('yellow', line));
   }
 }
 

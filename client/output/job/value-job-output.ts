@@ -54,12 +54,13 @@ export class ValueOutput implements JobOutput {
   }
 
   report({ applicationId, state, diagnostics, tasks, metrics, generations, step, ...places }: JobReport): void {
-    const brief = tasks.map(({ role, index, state: task, exit, attempts, failures, node, failure }) => ({
+    const brief = tasks.map(({ role, index, state: task, exit, attempts, programStarts, failures, node, failure }) => ({
       role,
       index,
       state: task,
       exit,
       attempts,
+      programStarts,
       failures,
       node,
       failure,

@@ -22,7 +22,8 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
     state: 'RUNNING',
     message: '',
     result: null,
-    startedAt: started,
+    submittedAt: started,
+    startedAt: started + 9_000,
     finishedAt: null,
     step: 340,
     metrics: { loss: 0.123456 },
@@ -31,6 +32,7 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
     lostNodes: [],
     orphanedContainers: [],
     pages: null,
+    unreadable: null,
     yarn: null,
     roles: [workers({ maxInstances: 4, resources: { memoryMb: 2048, vcores: 1, gpus: 1, other: {} } })],
     tasks: [
@@ -62,7 +64,7 @@ test('describes a running job in 80 columns', () => {
     '  state        RUNNING',
     '  user         alice',
     '  queue        default',
-    '  started      2026-11-21 14:03:44 (1 min 3 s ago)',
+    '  submitted    2026-11-21 14:03:44 (1 min 3 s ago)',
     '  progress     step 340 loss 0.1235 generation 2',
     '',
     'roles',
@@ -152,7 +154,17 @@ test("a section shows YARN's view of the application", () => {
         runningContainers: 0,
         logAggregation: 'SUCCEEDED',
       }),
-      attempts: [{ number: 1, attemptId: 'a', state: 'FINISHED', containerId: 'container_1', nodeHttp: 'node1:8042', diagnostics: '' }],
+      attempts: [
+        {
+          number: 1,
+          attemptId: 'a',
+          state: 'FINISHED',
+          containerId: 'container_1',
+          node: 'node1:8041',
+          nodeHttp: 'node1:8042',
+          diagnostics: '',
+        },
+      ],
     },
   });
   const lines = descriptionLines(yarn, plain(80), started);

@@ -1,7 +1,9 @@
 import { stringify } from 'yaml';
 import type { Role } from '../../../conf/job.ts';
 import { describeFailure, describeFirstFailure } from '../../../conf/status/event-text.ts';
+import { jobDurationText } from '../../../conf/status/job-duration.ts';
 import { orphanTexts } from '../../../conf/status/orphaned-containers.ts';
+import { restartsOf } from '../../../conf/status/status.ts';
 import { withoutProfile } from '../../../conf/status/step-profile.ts';
 import { formatNumber } from '../../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../../conf/values/units.ts';
@@ -9,9 +11,9 @@ import type { DescribedCheckpoints, DescribedTask, JobDescription } from '../../
 import { lostNodesText } from '../../connections/operations/lost-nodes.ts';
 import { fullTime } from '../../terminal/clock.ts';
 import { type FittedColumn, fittedTable } from '../../terminal/fitted-table.ts';
-import { harmless, type Terminal, wrap } from '../../terminal/terminal.ts';
+import { harmless, oneLine, type Terminal, wrap } from '../../terminal/terminal.ts';
 import { failureLines } from './failure-lines.ts';
-import { gpuText, jobStyle, memoryText, metricsText, nodeName, oneLine, STATE_STYLE, stateText } from './job-table.ts';
+import { gpuText, jobStyle, memoryText, metricsText, nodeName, STATE_STYLE, stateText } from './job-table.ts';
 
 const LABEL = 13;
 const INDENT = '  ';
@@ -47,13 +49,28 @@ function failureSection({ failure, result }: JobDescription, terminal: Terminal)
 }
 
 function headSection(job: JobDescription, terminal: Terminal, now: number): string[] {
-  const { applicationId, name, user, queue, state, message, startedAt, finishedAt, step, metrics, generations, notices, pages } = job;
+  const {
+    applicationId,
+    name,
+    user,
+    queue,
+    state,
+    message,
+    submittedAt,
+    finishedAt,
+    step,
+    metrics,
+    generations,
+    notices,
+    pages,
+    unreadable,
+  } = job;
   const progress = [
     step > 0 ? `step ${step}` : '',
     metricsText(withoutProfile(metrics)),
     generations > 1 ? `generation ${generations}` : '',
   ].filter((part) => part !== '');
-  const took = startedAt === null ? '' : durationText((finishedAt ?? now) - startedAt);
+  const took = submittedAt === null ? '' : jobDurationText({ submittedAt, finishedAt }, now);
   const ended = finishedAt === null ? ` (${took} ago)` : `, ended ${fullTime(finishedAt)}, took ${took}`;
   const painted = isJobState(state) ? terminal.paint(jobStyle(state), state) : state;
   return [
@@ -64,10 +81,11 @@ function headSection(job: JobDescription, terminal: Terminal, now: number): stri
     ...fact('', job.failure === null && job.result?.state !== 'FAILED' ? message : (message.split('\n')[0] ?? ''), terminal),
     ...fact('user', user, terminal),
     ...fact('queue', queue, terminal),
-    ...(startedAt === null ? [] : fact('started', `${fullTime(startedAt)}${ended}`, terminal)),
+    ...(submittedAt === null ? [] : fact('submitted', `${fullTime(submittedAt)}${ended}`, terminal)),
     ...fact('progress', progress.join('  '), terminal),
     ...(pages === null ? [] : [address('pages', pages)]),
     ...notices.flatMap((notice, at) => fact(at === 0 ? 'notices' : '', notice, terminal)),
+    ...fact('unreadable', unreadable ?? '', terminal),
     ...fact('lost nodes', lostNodesText(job.lostNodes), terminal),
     ...orphanTexts(job, now).flatMap((text, at) => fact(at === 0 ? 'orphans' : '', text, terminal)),
   ];
@@ -141,7 +159,7 @@ const TASK_COLUMNS: readonly FittedColumn<DescribedTask>[] = [
   { title: 'STATE', cell: stateText, style: ({ state }) => STATE_STYLE[state], least: 9, keep: 8 },
   { title: 'NODE', cell: ({ node }, tasks) => nodeName(node, tasks), least: 8, keep: 6.5 },
   { title: 'GEN', cell: ({ generation }) => String(generation), align: 'right', keep: 2.5 },
-  { title: 'TRIES', cell: ({ attempts }) => String(attempts), align: 'right', keep: 2 },
+  { title: 'RESTARTS', cell: (task) => String(restartsOf(task)), align: 'right', keep: 2 },
   { title: 'FAILED', cell: ({ failures }) => String(failures), align: 'right', keep: 5 },
   {
     title: 'HEARD',

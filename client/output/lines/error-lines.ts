@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import type { TonyError } from '../../../platform/errors.ts';
-import { harmless, printable, type Terminal } from '../../terminal/terminal.ts';
+import { indentedLines, printable, type Terminal } from '../../terminal/terminal.ts';
 import { fold } from '../../terminal/text-width.ts';
 
 /** Formats an error with its hint. Adds the stack trace to internal errors, and to all errors with --debug. */
@@ -21,7 +21,7 @@ export function describeSkippedServer({ message, hint }: TonyError, terminal: Te
 
 function linesOf({ message, hint }: { readonly message: string; readonly hint: string }, label: string, terminal: Terminal): string[] {
   const labelled = (name: string, text: string): string[] => {
-    const lines = harmless(text).split('\n');
+    const lines = indentedLines(text);
     if (!terminal.live) {
       return lines.map((line, at) => (at === 0 ? `${name} ${line}` : line));
     }

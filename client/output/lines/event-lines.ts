@@ -1,9 +1,8 @@
 import { describeEntry, nodeBesideText, subjectOf } from '../../../conf/status/event-text.ts';
 import type { HistoryEntry } from '../../../conf/status/status.ts';
 import { clockTime, fullTime } from '../../terminal/clock.ts';
-import { clip, harmless, type Style, type Terminal, wrap } from '../../terminal/terminal.ts';
+import { clip, harmless, oneLine, type Style, type Terminal, wrap } from '../../terminal/terminal.ts';
 import { padTo, widthOf } from '../../terminal/text-width.ts';
-import { oneLine } from './job-table.ts';
 
 /** Terminal width (columns) below which the output shows times without dates. */
 const ROOM_FOR_DATES = 100;

@@ -1,5 +1,4 @@
-import { harmless, wrap } from '../../terminal/terminal.ts';
-import { oneLine } from './job-table.ts';
+import { harmless, oneLine, wrap } from '../../terminal/terminal.ts';
 
 /**
  * Maximum number of terminal lines for the sentence that describes the failure, and for each output line. Several are necessary, because

@@ -1,13 +1,13 @@
 import { describeEntry, describeFirstFailure, nodeBesideText, subjectOf } from '../../../conf/status/event-text.ts';
+import { jobDurationText } from '../../../conf/status/job-duration.ts';
 import { type HistoryEntry, isEndState, type JobStatus } from '../../../conf/status/status.ts';
-import { formatDuration } from '../../../conf/values/units.ts';
 import { lostNodes, lostNodesText } from '../../connections/operations/lost-nodes.ts';
 import type { ListedJob } from '../../history/history-index.ts';
 import { clockTime, fullTime, shortTime } from '../../terminal/clock.ts';
 import { fittedTable } from '../../terminal/fitted-table.ts';
-import { clip, type Terminal, wrap } from '../../terminal/terminal.ts';
+import { clip, oneLine, type Terminal, wrap } from '../../terminal/terminal.ts';
 import { failureLines } from './failure-lines.ts';
-import { jobStyle, nodeName, oneLine } from './job-table.ts';
+import { jobStyle, nodeName } from './job-table.ts';
 import { statusLines } from './status-lines.ts';
 
 /** Maximum number of events to show. Older events are omitted. */
@@ -24,8 +24,13 @@ export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, wit
       { title: 'NAME', cell: ({ status }) => oneLine(status.name) || '-', least: 8, keep: 1 },
       { title: 'USER', cell: ({ place }) => clip(oneLine(place.user), LONGEST_USER), keep: 4, when: () => withUsers },
       { title: 'STATE', cell: ({ status }) => status.state, style: ({ status }) => jobStyle(status.state), keep: 5 },
-      { title: 'STARTED', cell: ({ status }) => shortTime(status.startedAt), keep: 3 },
-      { title: 'TOOK', cell: ({ status }) => (status.finishedAt === null ? '-' : took(status)), align: 'right', keep: 2 },
+      { title: 'SUBMITTED', cell: ({ status }) => shortTime(status.submittedAt), keep: 3 },
+      {
+        title: 'TOOK',
+        cell: ({ status }) => (status.finishedAt === null ? '-' : jobDurationText(status, status.finishedAt)),
+        align: 'right',
+        keep: 2,
+      },
     ],
     terminal,
   );
@@ -37,11 +42,12 @@ export function historyDetails(
   terminal: Terminal,
 ): string[] {
   const { status, entries, folder } = job;
+  const ended = status.finishedAt;
   const width = Math.max(40, terminal.columns - 1);
   const lines = [
     clip(`${status.applicationId}  ${terminal.paint(jobStyle(status.state), status.state)}  ${oneLine(status.name)}`.trimEnd(), width),
     `submitted by ${oneLine(status.user)} to queue ${oneLine(status.queue) || '-'}`,
-    `started ${startOf(status)}${status.finishedAt === null ? '' : `, ended ${fullTime(status.finishedAt)}, took ${took(status)}`}`,
+    `submitted ${submissionOf(status)}${ended === null ? '' : `, ended ${fullTime(ended)}, took ${jobDurationText(status, ended)}`}`,
     `history: ${oneLine(folder)}`,
   ];
   // Lost nodes have their own line, because they may have been lost before the first event that is listed below.
@@ -81,12 +87,7 @@ function eventText(entry: HistoryEntry, width: number, rows: readonly { readonly
   return clip(oneLine(`${clockTime(at)} ${event}${subject === '' ? '' : ` ${subject}`}${where}${what === '' ? '' : `: ${what}`}`), width);
 }
 
-function took({ startedAt, finishedAt }: JobStatus): string {
-  const ms = Math.max(0, (finishedAt ?? startedAt) - startedAt);
-  return formatDuration(ms < 60_000 ? ms : 1000 * Math.round(ms / 1000));
-}
-
-function startOf({ startedAt }: JobStatus): string {
-  const time = fullTime(startedAt);
+function submissionOf({ submittedAt }: JobStatus): string {
+  const time = fullTime(submittedAt);
   return time === '-' ? 'at an unknown time' : time;
 }

@@ -5,7 +5,7 @@ import type { TaskStatus } from '../../../conf/status/status.ts';
 import { changes } from '../../connections/operations/job-events.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { widthOf } from '../../terminal/text-width.ts';
-import { jobTable } from './job-table.ts';
+import { jobTable, stateText } from './job-table.ts';
 import { eventLine } from './report-lines.ts';
 
 const task = taskStatus({
@@ -21,14 +21,25 @@ const status = jobStatus({
   checkpointStep: 300,
   tasks: [
     task,
-    { ...task, index: 1, state: 'failed', exit: { code: 3, signal: null }, attempts: 2, usage: null, step: 0, metrics: {}, node: null },
+    {
+      ...task,
+      index: 1,
+      state: 'failed',
+      exit: { code: 3, signal: null },
+      attempts: 2,
+      programStarts: 2,
+      usage: null,
+      step: 0,
+      metrics: {},
+      node: null,
+    },
   ],
 });
 const plain = (columns: number, rows = 24) => terminalOf({ isTTY: true, columns, rows }, { NO_COLOR: '1' });
 
 describe('jobTable', () => {
   test('shows the job and each task in 80 columns', () => {
-    const fresh = { ...status, tasks: status.tasks.map((some) => ({ ...some, attempts: 1 })) };
+    const fresh = { ...status, tasks: status.tasks.map((some) => ({ ...some, attempts: 3, programStarts: 1 })) };
     expect(jobTable(fresh, plain(80), 63_000)).toEqual([
       'mnist  RUNNING  step 340  loss 0.1235  generation 2  checkpoint 300  1 min 3 s',
       'TASK      STATE     NODE   GEN  STEP   MEMORY  CPU  METRICS',
@@ -49,6 +60,15 @@ describe('jobTable', () => {
     expect(wide[1]).toBe('TASK      STATE     NODE   GEN  RESTARTS  STEP   MEMORY  CPU  METRICS');
     expect(wide[3]).toBe('worker:1  failed 3  -        1         1     -        -    -');
     expect(jobTable(status, terminalOf({ isTTY: true }, {}), 0)[3]).toContain('\x1b[31mfailed 3');
+  });
+
+  test('shows the signal that killed a program or the command of its shell', () => {
+    const states = [
+      { code: null, signal: 'SIGKILL' },
+      { code: 137, signal: null },
+      { code: null, signal: null },
+    ].map((exit) => stateText({ ...task, state: 'failed', exit }));
+    expect(states).toEqual(['failed SIGKILL', 'failed 137 SIGKILL', 'failed by a signal']);
   });
 
   test('shows the reason for waiting in one line', () => {
@@ -90,6 +110,7 @@ describe('jobTable', () => {
       step: fc.nat(),
       metrics,
       attempts: fc.nat(),
+      programStarts: fc.nat(),
       generation: fc.nat(),
     });
     fc.assert(

@@ -1,18 +1,21 @@
+import { jobDurationText } from '../../../conf/status/job-duration.ts';
 import { jobMessage } from '../../../conf/status/job-message.ts';
 import { orphanTexts } from '../../../conf/status/orphaned-containers.ts';
+import { signalOf } from '../../../conf/status/program-signal.ts';
 import {
   type ElasticStatus,
   gpuUtilization,
   type JobStatus,
+  restartsOf,
   type TaskState,
   type TaskStatus,
   taskStateText,
 } from '../../../conf/status/status.ts';
 import { withoutProfile } from '../../../conf/status/step-profile.ts';
 import { formatNumber } from '../../../conf/values/quantities.ts';
-import { formatDuration, formatMemory } from '../../../conf/values/units.ts';
+import { formatMemory } from '../../../conf/values/units.ts';
 import { type FittedColumn, fittedTable } from '../../terminal/fitted-table.ts';
-import { clip, harmless, type Style, type Terminal, wrap } from '../../terminal/terminal.ts';
+import { clip, oneLine, type Style, type Terminal, wrap } from '../../terminal/terminal.ts';
 
 export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'TASK', cell: (task) => `${task.role}:${task.index}`, least: 8, keep: 9 },
@@ -21,10 +24,10 @@ export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'GEN', cell: (task) => String(task.generation), align: 'right', least: 3, keep: 3 },
   {
     title: 'RESTARTS',
-    cell: (task) => String(Math.max(0, task.attempts - 1)),
+    cell: (task) => String(restartsOf(task)),
     align: 'right',
     keep: 1,
-    when: (tasks) => tasks.some(({ attempts }) => attempts > 1),
+    when: (tasks) => tasks.some((task) => restartsOf(task) > 0),
   },
   { title: 'STEP', cell: (task) => (task.step === 0 ? '-' : String(task.step)), align: 'right', least: 4, keep: 7 },
   { title: 'MEMORY', cell: memoryText, align: 'right', least: 6, keep: 6 },
@@ -32,7 +35,8 @@ export const TASK_COLUMNS: readonly FittedColumn<TaskStatus>[] = [
   { title: 'GPU', cell: gpuText, align: 'right', keep: 4.5, when: (tasks) => tasks.some(({ usage }) => (usage?.gpus.length ?? 0) > 0) },
   { title: 'METRICS', cell: (task) => metricsText(task.metrics), least: 10, keep: 4 },
 ];
-const MESSAGE_LINES = 3;
+/** Enough for a reason with its advice on 80 columns. */
+const MESSAGE_LINES = 8;
 /** Maximum number of lines about orphaned containers, for one sentence (`each`) and in total (`all`). */
 const ORPHAN_LINES = { each: 2, all: 4 };
 
@@ -66,7 +70,7 @@ export function jobLines(status: JobStatus, terminal: Terminal, now: number, wid
     status.elastic ? elasticText(status.elastic) : '',
     status.generations > 1 ? `generation ${status.generations}` : '',
     status.checkpointStep > 0 ? `checkpoint ${status.checkpointStep}` : '',
-    formatDuration(1000 * Math.round(((status.finishedAt ?? now) - status.startedAt) / 1000)),
+    jobDurationText(status, now),
   ].filter((fact) => fact !== '');
   const text = clip(`${oneLine(status.name)}  ${status.state}  ${facts.join('  ')}`, width);
   const orphans = orphanTexts(status, now).flatMap((sentence) => wrap(oneLine(sentence), width - 2, ORPHAN_LINES.each));
@@ -129,7 +133,9 @@ export function urgency(state: TaskState): number {
 
 export function stateText(task: TaskStatus): string {
   if (task.state === 'failed' && task.exit !== null) {
-    return `failed ${task.exit.code ?? oneLine(task.exit.signal ?? 'by a signal')}`;
+    const signal = signalOf(task.exit);
+    const { code } = task.exit;
+    return code === null ? `failed ${oneLine(signal ?? 'by a signal')}` : `failed ${code}${signal === null ? '' : ` ${signal}`}`;
   }
   return task.usage?.stopped === true ? 'suspended' : oneLine(taskStateText(task));
 }
@@ -168,8 +174,4 @@ export function nodeName(node: string | null, rows: readonly { readonly node: st
   const host = hostOf(node);
   const isShared = node !== null && rows.some((row) => row.node !== node && row.node?.startsWith(host) && hostOf(row.node) === host);
   return isShared ? `${host}${/:\d+$/.exec(node)?.[0] ?? ''}` : host;
-}
-
-export function oneLine(text: string): string {
-  return harmless(text).replace(/\s+/g, ' ').trim();
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jobStatus, taskStatus } from '../../../conf/status/job-status.fixture.ts';
-import type { JobStatus } from '../../../conf/status/status.ts';
+import type { JobStatus, TaskState } from '../../../conf/status/status.ts';
 import type { Observation } from '../../connections/job-connection.ts';
 import { killImpact } from '../../connections/operations/kill-job.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
@@ -23,13 +23,14 @@ const TASKS = [
   taskStatus({ index: 2, state: 'requested', node: null, containerId: null }),
   taskStatus({ role: 'ps', node: 'node1.example.com:8041' }),
 ];
-const training = seen({ tasks: TASKS, step: 340, checkpointStep: 300 });
+// The job waited in the queue for 30 s.
+const training = seen({ startedAt: 30_000, tasks: TASKS, step: 340, checkpointStep: 300 });
 
 test('before a kill, shows tasks per role and node, run time, and steps that would be lost', () => {
   expect(killImpactLines(killImpact(ID, training, 184_000), plain(80))).toEqual([
     `${ID}  mnist  RUNNING`,
     '  2 worker on node1, node2; 1 ps on node1',
-    '  the job has run for 3 min 4 s',
+    '  the job has taken 3 min 4 s',
     '  newest checkpoint: step 300, 40 steps since would be lost',
   ]);
 });
@@ -39,7 +40,7 @@ test('after a kill, shows the same facts in the past tense, or the result of a j
   expect(killedLines({ killed: true, impact, observation: training }, plain(80))).toEqual([
     `killed ${ID} (mnist, 3 of 4 tasks were running)`,
     '  2 worker on node1, node2; 1 ps on node1',
-    '  the job had run for 500 ms',
+    '  the job had taken 500 ms',
     '  newest checkpoint: step 300, 40 steps since are lost',
   ]);
   const over: Observation = { ...training, result: { state: 'SUCCEEDED', diagnostics: '' } };
@@ -54,6 +55,16 @@ test('states that there is no checkpoint, or that no task has a container', () =
     `${ID}  ACCEPTED`,
     '  no task has a container',
   ]);
+});
+
+test('counts only running programs as running, and omits tasks without a report', () => {
+  const gang = seen({
+    tasks: ['registered', 'launching', 'running'].map((state, index) => taskStatus({ index, state: state as TaskState })),
+  });
+  expect(killImpact(ID, gang, 0)).toMatchObject({ running: 1, roles: [{ tasks: 3 }] });
+  expect(killImpactLines(killImpact(ID, seen(null), 0), plain(100))[1]).toBe(
+    '  the ApplicationMaster does not answer, so the state of its tasks is unknown',
+  );
 });
 
 test("no line exceeds the terminal's width or contains control characters", () => {

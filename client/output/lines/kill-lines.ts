@@ -1,8 +1,8 @@
 import { counted } from '../../../conf/values/quantities.ts';
 import { formatDuration } from '../../../conf/values/units.ts';
 import type { KillImpact, KillReport } from '../../connections/operations/kill-job.ts';
-import { clip, type Terminal, wrap } from '../../terminal/terminal.ts';
-import { nodeName, oneLine } from './job-table.ts';
+import { clip, oneLine, type Terminal, wrap } from '../../terminal/terminal.ts';
+import { nodeName } from './job-table.ts';
 
 const NODES_NAMED = 8;
 const MOST_LINES = 12;
@@ -36,7 +36,10 @@ function factLines(impact: KillImpact, terminal: Terminal, tense: Tense): string
 }
 
 /** Formats each role's tasks, such as `2 worker on node1, node2; 1 ps on node1`. */
-function rolesText({ roles }: KillImpact): string {
+function rolesText({ roles, tasks: total, state }: KillImpact): string {
+  if (total === 0 && state === 'RUNNING') {
+    return 'the ApplicationMaster does not answer, so the state of its tasks is unknown';
+  }
   if (roles.length === 0) {
     return 'no task has a container';
   }
@@ -51,7 +54,7 @@ function rolesText({ roles }: KillImpact): string {
 }
 
 function timeText({ ranMs }: KillImpact, { has }: Tense): string {
-  return ranMs === null ? '' : `the job ${has} run for ${formatDuration(ranMs < 1000 ? ranMs : 1000 * Math.round(ranMs / 1000))}`;
+  return ranMs === null ? '' : `the job ${has} taken ${formatDuration(ranMs < 1000 ? ranMs : 1000 * Math.round(ranMs / 1000))}`;
 }
 
 function stepsText({ step, checkpointStep, stepsLost }: KillImpact, { are }: Tense): string {

@@ -2,9 +2,12 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jobStatus, taskStatus } from '../../../conf/status/job-status.fixture.ts';
 import { yarnApplication } from '../../../hadoop/yarn/application.fixture.ts';
+import { applicationOf } from '../../cluster/application-of-status.ts';
 import { type JobSummary, summaryOf } from '../../listing/job-lister.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { widthOf } from '../../terminal/text-width.ts';
+import { historyDetails, historyTable } from './history-lines.ts';
+import { jobTable } from './job-table.ts';
 import { jobListLines } from './list-lines.ts';
 
 const plain = (columns: number) => terminalOf({ isTTY: true, columns }, { NO_COLOR: '1' });
@@ -67,4 +70,24 @@ test("no line exceeds the terminal's width or contains control characters", () =
     }),
     { numRuns: 30 },
   );
+});
+
+test('list, history and status show the same duration of an ended job: from its submission to its end', () => {
+  // The job waited 4 minutes for its ApplicationMaster and its quotas.
+  const status = jobStatus({ state: 'SUCCEEDED', submittedAt: 1_000, startedAt: 241_000, finishedAt: 301_400 });
+  const { applicationId, user } = status;
+  const place = { applicationId, user, folder: 'hdfs://nn/h' };
+  const [, listed] = jobListLines([summaryOf(applicationOf(status), status)], plain(100), { withUsers: false, now: 9e9 });
+  const [, past] = historyTable([{ place, status }], plain(100), false);
+  const [state, details] = [jobTable(status, plain(100), 9e9)[0], historyDetails({ folder: 'x', status, entries: [] }, plain(100))[2]];
+  expect(listed).toContain(' 5 min ');
+  expect(past).toMatch(/ 5 min$/);
+  expect(state).toMatch(/ {2}5 min$/);
+  expect(details).toMatch(/, took 5 min$/);
+});
+
+test('a job without a duration yet has taken 0 s', () => {
+  expect(
+    jobListLines([summaryOf(yarnApplication({ startedAt: 64_000 }), null)], plain(80), { withUsers: false, now: 64_100 })[1],
+  ).toContain(' 0 s ');
 });

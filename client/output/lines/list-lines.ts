@@ -1,10 +1,11 @@
+import { jobDurationText } from '../../../conf/status/job-duration.ts';
 import { withoutProfile } from '../../../conf/status/step-profile.ts';
-import { formatDuration, formatMemory } from '../../../conf/values/units.ts';
+import { formatMemory } from '../../../conf/values/units.ts';
 import { silenceText } from '../../cluster/master-silence.ts';
 import type { JobSummary } from '../../listing/job-lister.ts';
 import { type FittedColumn, fittedTable } from '../../terminal/fitted-table.ts';
-import { type Style, type Terminal, wrap } from '../../terminal/terminal.ts';
-import { jobStyle, metricsText, oneLine, percent } from './job-table.ts';
+import { oneLine, type Style, type Terminal, wrap } from '../../terminal/terminal.ts';
+import { jobStyle, metricsText, percent } from './job-table.ts';
 
 const INDENT = '    ';
 const REASON_LINES = 2;
@@ -77,8 +78,8 @@ function some(holds: (job: JobSummary) => boolean): (jobs: readonly JobSummary[]
 }
 
 function tookText({ startedAt, finishedAt }: JobSummary, now: number): string {
-  // If the job's view ACL denies access, YARN reports 0 as the start time.
-  return startedAt === 0 ? '-' : formatDuration(1000 * Math.round(Math.max(0, (finishedAt ?? now) - startedAt) / 1000));
+  // YARN's start time is the time of the submission. If the job's view ACL denies access, YARN reports 0 as the start time.
+  return startedAt === 0 ? '-' : jobDurationText({ submittedAt: startedAt, finishedAt }, now);
 }
 
 function tasksText({ job, runningContainers }: JobSummary): string {

@@ -52,3 +52,13 @@ test('a task always has the same colour, which differs from that of the next tas
   );
   expect(colourOf('master')).toBe(colourOf('master'));
 });
+
+test("on a terminal, paths below the program's folder are short, and a line of carets does not wrap", () => {
+  const lines = new LogLines({ prefixed: true });
+  const text = (source: string) => lines.line({ ...line('ps:0', source), containerId: 'container_1_01_2' }, PLAIN);
+  const folder = '/root/.tony-ts/local/jobs/local_1/containers/container_1_01_2/program/12/';
+  expect(text(`  File "${folder}train.py", line 3, in ${folder}lib/a.py`)).toBe('ps:0 |   File "train.py", line 3, in lib/a.py\n');
+  expect(text(`    at main (file://${folder}train.ts:3:9)`)).toBe('ps:0 |     at main (train.ts:3:9)\n');
+  expect(text(`    ${'^'.repeat(200)}`).length).toBeLessThanOrEqual(81);
+  expect(lines.line({ ...line('ps:0', `${folder}x`), containerId: 'container_1_01_2' }, PIPE)).toBe(`ps:0 | ${folder}x\n`);
+});

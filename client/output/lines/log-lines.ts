@@ -1,5 +1,5 @@
 import type { LogLine } from '../../connections/operations/log-reader.ts';
-import { harmless, type Style, type Terminal } from '../../terminal/terminal.ts';
+import { clip, harmless, type Style, type Terminal } from '../../terminal/terminal.ts';
 import { fold, widthOf } from '../../terminal/text-width.ts';
 
 /** Colours for task names. Red is reserved for errors. */
@@ -7,6 +7,8 @@ const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'magenta', 'blue']
 const LONGEST_PREFIX = 32;
 const LEAST_ROOM = 20;
 const TAB = 8;
+/** Characters that stand before a path. */
+const PATH_BORDERS = [' ', '"', "'", '(', '[', '=', ',', '\t'];
 
 /**
  * Formats the log lines from several tasks. Each line begins with the task's name. On a terminal, names are coloured and aligned, and long
@@ -27,9 +29,9 @@ export class LogLines {
   }
 
   /** Returns a line with its newline. In a pipe, the text remains unchanged, so that programs can parse it. */
-  line({ task: name, text }: LogLine, terminal: Terminal): string {
+  line({ task: name, containerId, text }: LogLine, terminal: Terminal): string {
     const task = terminal.live ? harmless(name) : name;
-    const shown = terminal.live ? visible(text) : text;
+    const shown = terminal.live ? shortPaths(visible(text), containerId) : text;
     if (!this.#prefixed) {
       return `${shown}\n`;
     }
@@ -38,7 +40,8 @@ export class LogLines {
     }
     this.expect([task]);
     const room = Math.max(LEAST_ROOM, terminal.columns - 1 - Math.max(this.#width, task.length) - ' | '.length);
-    return fold(shown, room)
+    // A line that only underlines the one above it is useless if it wraps.
+    return (/^ *[~^]+ *$/.test(shown) ? [clip(shown, room)] : fold(shown, room))
       .map((part, at) => `${terminal.paint(colourOf(task), `${(at === 0 ? task : '').padEnd(this.#width)} |`)} ${part}\n`)
       .join('');
   }
@@ -49,6 +52,18 @@ export function colourOf(task: string): Style {
   const [role = '', index = '0'] = task.split(':');
   const sum = [...role].reduce((hash, letter) => (hash * 31 + (letter.codePointAt(0) ?? 0)) % 65_521, 0);
   return COLOURS[(sum + Number(index)) % COLOURS.length] ?? 'cyan';
+}
+
+/** Shortens paths to files in the program's own folder, as in messages about failed programs. */
+function shortPaths(text: string, containerId: string): string {
+  const parts = text.split(`/${containerId}/program/`);
+  return parts
+    .map((part, at) => {
+      // The name of the next folder is the number of the generation.
+      const below = at === 0 ? part : part.replace(/^\d+\//, '');
+      return at === parts.length - 1 ? below : below.slice(0, Math.max(...PATH_BORDERS.map((border) => below.lastIndexOf(border))) + 1);
+    })
+    .join('');
 }
 
 /** Removes text that a carriage return overwrites on a terminal. */

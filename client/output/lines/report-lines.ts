@@ -6,7 +6,7 @@ import { formatDuration } from '../../../conf/values/units.ts';
 import type { JobReport } from '../../connections/operations/follow-job.ts';
 import type { JobEvent } from '../../connections/operations/job-events.ts';
 import type { StagingEvent } from '../../staging/staging.ts';
-import { clip, harmless, type Terminal } from '../../terminal/terminal.ts';
+import { clip, harmless, indentedLines, oneLine, type Terminal } from '../../terminal/terminal.ts';
 import { fold } from '../../terminal/text-width.ts';
 import { metricsText, nodeName } from './job-table.ts';
 
@@ -70,13 +70,13 @@ export function reportedFailure(event: Extract<JobEvent, { type: 'task' }>): Tas
 export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly { readonly node: string | null }[]): string {
   switch (event.type) {
     case 'state':
-      return [terminal.paint('bold', harmless(event.state)), harmless(event.message).trim()].filter((part) => part !== '').join(': ');
+      return [terminal.paint('bold', oneLine(event.state)), oneLine(event.message)].filter((part) => part !== '').join(': ');
     case 'task': {
       const failure = reportedFailure(event);
       const why = failure === null ? '' : `: ${describeFailure(failure, event.role)}`;
       const node =
         event.node === null || (failure !== null && namesNode(failure)) ? '' : rows === undefined ? event.node : nodeName(event.node, rows);
-      const where = node === '' ? '' : ` on ${harmless(node)}`;
+      const where = node === '' ? '' : ` on ${oneLine(node)}`;
       const again = event.attempts > 1 ? `, attempt ${event.attempts}` : '';
       const state = failure !== null && event.state === 'requested' ? 'will restart' : event.state;
       return `${event.role}:${event.index} ${state}${where}${event.generation > 1 ? `, generation ${event.generation}` : ''}${again}${harmless(why)}`;
@@ -88,7 +88,7 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
     case 'checkpoint':
       return `checkpoint of step ${event.step}`;
     case 'notice':
-      return terminal.paint('yellow', harmless(event.message));
+      return terminal.paint('yellow', oneLine(event.message));
   }
 }
 
@@ -100,25 +100,25 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
   if (report.state === 'SUCCEEDED') {
     lines.push(terminal.paint('green', `${report.applicationId} SUCCEEDED`));
     if (report.diagnostics !== '') {
-      lines.push(harmless(report.diagnostics));
+      lines.push(...indentedLines(report.diagnostics.trimEnd()));
     }
   } else {
     const paint = report.state === 'KILLED' ? 'yellow' : 'red';
     lines.push(terminal.paint(paint, `${report.applicationId} ${report.state}`));
     if (report.diagnostics !== '') {
-      lines.push(...harmless(report.diagnostics).trimEnd().split('\n'));
+      lines.push(...indentedLines(report.diagnostics.trimEnd()));
     }
   }
   if (report.checkpointStep > 0 && report.checkpointDir !== null) {
-    lines.push(`checkpoints: ${harmless(report.checkpointDir)} (newest: step ${report.checkpointStep})`);
+    lines.push(`checkpoints: ${oneLine(report.checkpointDir)} (newest: step ${report.checkpointStep})`);
   }
   if (report.summaryDir !== null && report.step > 0) {
-    lines.push(`summaries: ${harmless(report.summaryDir)}`);
+    lines.push(`summaries: ${oneLine(report.summaryDir)}`);
   }
   if (report.state === 'SUCCEEDED') {
     lines.push(`logs: tony-ts logs ${report.applicationId}`);
     for (const [name, value] of Object.entries(withoutProfile(report.metrics))) {
-      lines.push(describeMetric(harmless(name), value));
+      lines.push(describeMetric(oneLine(name), value));
     }
     lines.push(...profileLine(report));
   }

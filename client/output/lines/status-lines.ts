@@ -1,7 +1,7 @@
 import { silenceText } from '../../cluster/master-silence.ts';
 import type { Observation } from '../../connections/job-connection.ts';
 import { reportOf } from '../../connections/operations/follow-job.ts';
-import { harmless, type Terminal } from '../../terminal/terminal.ts';
+import { oneLine, type Terminal } from '../../terminal/terminal.ts';
 import { jobTable } from './job-table.ts';
 import { reportLines } from './report-lines.ts';
 
@@ -18,10 +18,10 @@ export function statusLines(
     const whole = { ...terminal, columns: terminal.columns, rows: Number.POSITIVE_INFINITY };
     lines.push(...jobTable(result === null ? status : { ...status, state: result.state, message: '' }, whole, now));
     for (const notice of status.notices) {
-      lines.push(terminal.paint('yellow', harmless(notice)));
+      lines.push(terminal.paint('yellow', oneLine(notice)));
     }
   } else if (result === null) {
-    lines.push(`${applicationId} ${phase}${waiting === '' ? '' : `: ${harmless(waiting)}`}`);
+    lines.push(`${applicationId} ${phase}${waiting === '' ? '' : `: ${oneLine(waiting)}`}`);
   }
   if (masterSilentMs !== null) {
     const old = status === null ? '' : ' The status below is its last answer.';

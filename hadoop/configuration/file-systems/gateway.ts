@@ -1,4 +1,5 @@
 import { TonyError } from '../../../platform/errors.ts';
+import { withoutEnd } from '../../../platform/text/without-end.ts';
 import type { HadoopConfiguration } from '../configuration.ts';
 import { locationOf } from './hdfs-place.ts';
 import { type FileSystemName, isSameFileSystem } from './name-nodes.ts';
@@ -59,7 +60,7 @@ function checked(address: string): string {
       hint: 'Set storage.gateway in tony-site.yaml to an address such as https://host:port or https://host:port/gateway/default, without user, query or #.',
     });
   }
-  return url.href.replace(/\/+$/, '');
+  return withoutEnd(url.href, '/');
 }
 
 /**

@@ -1,4 +1,5 @@
 import { TonyError } from '../../../platform/errors.ts';
+import { withoutEnd } from '../../../platform/text/without-end.ts';
 import type { HadoopConfiguration } from '../configuration.ts';
 import { type Mounted, type MountTable, mountTable, resolveMount, targetsOf } from './mount-table.ts';
 import { type FileSystemName, type HdfsScheme, parseFileSystem, rpcNameOf } from './name-nodes.ts';
@@ -116,7 +117,7 @@ export function locationOf(uri: string): HdfsLocation | null {
   const [, scheme, authority = '', path = ''] = /^(hdfs|webhdfs|swebhdfs|viewfs):(?:\/\/([^/]*))?(\/.*)?$/is.exec(uri) ?? [];
   return scheme === undefined
     ? null
-    : { scheme: scheme.toLowerCase() as HdfsLocation['scheme'], authority, path: path.replace(/\/+$/, '') || '/' };
+    : { scheme: scheme.toLowerCase() as HdfsLocation['scheme'], authority, path: withoutEnd(path, '/') || '/' };
 }
 
 /**

@@ -1,4 +1,5 @@
 import { TonyError } from '../../../platform/errors.ts';
+import { withoutEnd } from '../../../platform/text/without-end.ts';
 
 /*
  * The mount tables of viewfs:// (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/ViewFs.html). Properties of the
@@ -57,7 +58,7 @@ export function mountTable(name: string, properties: ReadonlyMap<string, string>
         value,
       );
     } else if (kind === 'linkNfly') {
-      nfly.add((rest ?? '').replace(/^[^/]*/, '').replace(/\/+$/, ''));
+      nfly.add(withoutEnd((rest ?? '').replace(/^[^/]*/, ''), '/'));
     } else if (kind !== undefined) {
       invalid(key, `is a ${kind} link, which tony-ts does not support: use link, linkFallback or linkMergeSlash`);
     } else if (key === 'linkFallback') {
@@ -76,7 +77,7 @@ export function mountTable(name: string, properties: ReadonlyMap<string, string>
       hint: `Set fs.viewfs.mounttable.${name}.link./PATH, linkFallback or linkMergeSlash in core-site.xml, or a file that it includes.`,
     });
   }
-  return { name, homes: properties.get('homedir')?.replace(/\/+$/, '') ?? '/user', links, fallback, nfly };
+  return { name, homes: withoutEnd(properties.get('homedir') ?? '/user', '/'), links, fallback, nfly };
 }
 
 /**
@@ -114,11 +115,11 @@ function isBelow(path: string, folder: string): boolean {
 }
 
 function below(target: string, rest: string): string {
-  return rest === '' ? target : `${target.replace(/\/+$/, '')}${rest}`;
+  return rest === '' ? target : `${withoutEnd(target, '/')}${rest}`;
 }
 
 function mountPath(text: string, invalid: (problem: string) => never): string {
-  const path = text.replace(/\/+$/, '');
+  const path = withoutEnd(text, '/');
   if (!text.startsWith('/') || path.split('/').some((part, index) => (part === '' && index > 0) || part === '.' || part === '..')) {
     return invalid('does not name an absolute path');
   }

@@ -152,7 +152,7 @@ function membersOf(
   return isAt(configuration, '', scheme, wanted) ? { service: null, suffixes: [''] } : { service: null, suffixes: [] };
 }
 
-function isNameservice(configuration: HadoopConfiguration, authority: string): boolean {
+export function isNameservice(configuration: HadoopConfiguration, authority: string): boolean {
   return !authority.includes(':') && configuration.list('dfs.nameservices').includes(authority);
 }
 

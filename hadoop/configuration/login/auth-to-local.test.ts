@@ -69,8 +69,8 @@ describe('principals without a rule', () => {
     expect(name('root/joe@FOO.COM', FORMATS.replace('root', 'none'), { mechanism: 'mit' })).toBe('root/joe@FOO.COM');
   });
 
-  test('a principal counts as part of the default realm if that realm is unknown', () => {
-    expect(name('alice@OTHER', 'DEFAULT', { defaultRealm: null })).toBe('alice');
+  test('accepts no realm if the default realm is unknown', () => {
+    expect(() => name('alice@OTHER', 'DEFAULT', { defaultRealm: null })).toThrow(expect.objectContaining({ code: 'KERBEROS_REALM' }));
   });
 });
 

@@ -12,7 +12,7 @@ export interface AuthToLocal {
   readonly rules: string;
   /** `hadoop` rejects results that contain `/` or `@`. `mit` permits them and keeps a principal unchanged if no rule matches. */
   readonly mechanism: 'hadoop' | 'mit';
-  /** The machine's default realm, or null if it is unknown. If it is null, the `DEFAULT` rule accepts principals from every realm. */
+  /** The default realm, or null if it is unknown. If it is null, the `DEFAULT` rule accepts no principal, as in Hadoop. */
   readonly defaultRealm: string | null;
 }
 
@@ -63,8 +63,7 @@ export function shortName(principal: string, { rules, mechanism, defaultRealm }:
 
 function applyRule(rule: Rule, parts: readonly string[], defaultRealm: string | null): string | null {
   if (rule === 'default') {
-    const isDefault = defaultRealm === null || defaultRealm === parts[0];
-    return isDefault ? (parts[1] ?? '') : null;
+    return defaultRealm === parts[0] ? (parts[1] ?? '') : null;
   }
   if (parts.length - 1 !== rule.components) {
     return null;

@@ -26,6 +26,9 @@ const configured = (gateway = KNOX) =>
 test('containers receive the credentials as a token, and the gateway receives them as Basic authentication', async () => {
   const client = configured();
   expect(await gatewayLogin(client, KNOX, new SimpleLogin('alice'), {}).identify(URL_OF_FILE)).toEqual(BASIC);
+  await expect(
+    gatewayLogin(client, KNOX, new SimpleLogin('alice'), {}).identify(new URL(URL_OF_FILE.href.replace('8443', '8444'))),
+  ).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
   const tokens = await gatewayTokens(client);
   expect(JSON.stringify(tokens)).not.toContain('pass:');
   const frozen = client.freeze();

@@ -2,6 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { fileErrorOf, TonyError } from '../../../platform/errors.ts';
 import { Secret } from '../../../platform/secret.ts';
 import { decodeCredentials, type Token } from '../../rpc/credentials.ts';
+import { KnownServers } from '../../security/known-servers.ts';
 import type { HttpIdentity, Login, LoginDescription, TokenService } from '../../security/login.ts';
 import type { HadoopConfiguration } from '../configuration.ts';
 import { allGateways } from '../file-systems/gateway.ts';
@@ -26,6 +27,7 @@ const MAXIMUM_BYTES = 4096;
  */
 export class GatewayLogin implements Login {
   readonly #inner: Login;
+  readonly #server: KnownServers;
   readonly #read: () => Promise<Secret | null>;
   #credentials: Promise<Secret | null> | null = null;
 
@@ -33,8 +35,10 @@ export class GatewayLogin implements Login {
     return this.#inner.keepsTokens;
   }
 
-  constructor(inner: Login, read: () => Promise<Secret | null>) {
+  /** @param gateway the gateway's base URL. Only this server receives the credentials. */
+  constructor(gateway: string, inner: Login, read: () => Promise<Secret | null>) {
     this.#inner = inner;
+    this.#server = new KnownServers([gateway]);
     this.#read = read;
   }
 
@@ -45,9 +49,15 @@ export class GatewayLogin implements Login {
   async identify(url: URL): Promise<HttpIdentity> {
     this.#credentials ??= this.#read();
     const credentials = await this.#credentials;
-    return credentials === null
-      ? this.#inner.identify(url)
-      : { query: {}, headers: { Authorization: `Basic ${Buffer.from(credentials.reveal()).toString('base64')}` } };
+    if (credentials === null) {
+      return this.#inner.identify(url);
+    }
+    this.#server.check(url);
+    return { query: {}, headers: { Authorization: `Basic ${Buffer.from(credentials.reveal()).toString('base64')}` } };
+  }
+
+  admit(servers: readonly string[]): void {
+    this.#inner.admit(servers);
   }
 
   refused(url: URL, identity: HttpIdentity): boolean {
@@ -74,7 +84,7 @@ export function gatewayLogin(
   inner: Login,
   environment: NodeJS.ProcessEnv = process.env,
 ): Login {
-  return new GatewayLogin(inner, async () => {
+  return new GatewayLogin(gateway, inner, async () => {
     const file = configuration.get(GATEWAY_CREDENTIALS);
     return file === undefined ? ofContainer(gateway, environment) : readCredentials(file, gateway);
   });

@@ -6,6 +6,7 @@ import type { Qop } from '../../rpc/digest-md5.ts';
 import { decodeDelegationIdentifier } from '../../security/delegation-identifier.ts';
 import { type ClusterServices, isFileSystemToken, type TokenIssuer } from '../../security/fetch-tokens.ts';
 import { parseKeyServers } from '../../security/key-servers.ts';
+import { KnownServers } from '../../security/known-servers.ts';
 import { type Login, SimpleLogin, type TokenService } from '../../security/login.ts';
 import { TicketLogin } from '../../security/ticket-login.ts';
 import { findTicket } from '../../security/tickets.ts';
@@ -13,6 +14,7 @@ import { TokenLogin, unreadable } from '../../security/token-login.ts';
 import { trustOf } from '../authorities.ts';
 import { type HadoopConfiguration, hadoopUser } from '../configuration.ts';
 import { defaultPort, nameNodesOf, parseFileSystem, rpcNameOf, tokenServicesAt } from '../file-systems/name-nodes.ts';
+import { fileSystemServers, namedServers } from '../file-systems/named-servers.ts';
 import { hostAndPort } from '../host-and-port.ts';
 import { shortName } from './auth-to-local.ts';
 
@@ -32,6 +34,7 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
     login = tokens
       ? new TokenLogin(
           tokens,
+          new KnownServers(fileSystemServers(configuration)),
           configuration.resourceManagers,
           user,
           (origin) => tokenServicesAt(configuration, origin),
@@ -45,7 +48,7 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
 
 /** Returns a login that sends the container's delegation tokens to the given ResourceManager. */
 export function containerLogin(resourceManager: string, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
-  return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', [resourceManager], user);
+  return new TokenLogin(environment.HADOOP_TOKEN_FILE_LOCATION ?? '', new KnownServers([]), [resourceManager], user);
 }
 
 /** An RPC client's identity: a token, or a user name if the cluster does not use Kerberos. */
@@ -69,23 +72,26 @@ export async function clusterUser(configuration: HadoopConfiguration, environmen
     return hadoopUser(environment);
   }
   const owner = environment.HADOOP_TOKEN_FILE_LOCATION ? await ownerOfTokens(environment.HADOOP_TOKEN_FILE_LOCATION) : null;
-  return shortUserName(owner ?? (await findTicket(environment)).principal, configuration, environment);
+  const principal = owner ?? (await findTicket(environment)).principal;
+  return shortUserName(principal, configuration, environment, principal);
 }
 
 /**
  * Returns a principal's short name on the cluster.
  *
+ * @param own the principal of this process. Its realm is the default realm if krb5.conf does not set one.
  * @throws TonyError KERBEROS_REALM, HADOOP_CONF_INVALID
  */
 export async function shortUserName(
   principal: string,
   configuration: HadoopConfiguration,
-  environment: NodeJS.ProcessEnv = process.env,
+  environment: NodeJS.ProcessEnv,
+  own: string,
 ): Promise<string> {
   return shortName(principal, {
     rules: configuration.get('hadoop.security.auth_to_local') ?? 'DEFAULT',
     mechanism: configuration.get('hadoop.security.auth_to_local.mechanism')?.toLowerCase() === 'mit' ? 'mit' : 'hadoop',
-    defaultRealm: await defaultRealm(environment),
+    defaultRealm: (await defaultRealm(environment)) ?? own.split('@')[1] ?? null,
   });
 }
 
@@ -116,6 +122,7 @@ async function defaultRealm(environment: NodeJS.ProcessEnv): Promise<string | nu
 export function servicesOf(configuration: HadoopConfiguration, renewer: string = renewerOf(configuration)): ClusterServices {
   return {
     trust: trustOf(configuration),
+    servers: new KnownServers(namedServers(configuration)),
     resourceManagers: configuration.resourceManagers,
     resourceManagerEndpoints: configuration.resourceManagerEndpoints,
     renewer,

@@ -2,12 +2,8 @@ import { simpleCall } from '../../rpc/simple-call.ts';
 import type { HadoopConfiguration } from '../configuration.ts';
 import { rpcCallerOf } from './login-of.ts';
 
-interface Answer {
-  readonly queueUserAcls: readonly { readonly queueName: string; readonly userAcls: readonly string[] }[];
-}
-
 /** YARN accepts applications from the administrators of a queue, too. */
-const MAY_SUBMIT = ['QACL_SUBMIT_APPLICATIONS', 'QACL_ADMINISTER_QUEUE'];
+const MAY_SUBMIT = ['QACL_SUBMIT_APPLICATIONS', 'QACL_ADMINISTER_QUEUE'] as const;
 
 /**
  * Returns the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`), or all queues if ACLs are disabled.
@@ -16,7 +12,7 @@ const MAY_SUBMIT = ['QACL_SUBMIT_APPLICATIONS', 'QACL_ADMINISTER_QUEUE'];
  * @throws TonyError RM_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
  */
 export async function queuesForSubmission(configuration: HadoopConfiguration, caller: string): Promise<readonly string[]> {
-  const { queueUserAcls } = await simpleCall<Answer>({
+  const { queueUserAcls } = await simpleCall({
     endpoints: configuration.resourceManagerEndpoints,
     protocol: { name: 'org.apache.hadoop.yarn.api.ApplicationClientProtocolPB', version: 1 },
     caller: await rpcCallerOf(configuration, caller, 'resource-manager'),
@@ -27,7 +23,7 @@ export async function queuesForSubmission(configuration: HadoopConfiguration, ca
     code: 'RM_UNREACHABLE',
     failure: `No ResourceManager reported the queues to which ${caller} may submit.`,
   });
-  return queueUserAcls.filter(({ userAcls }) => MAY_SUBMIT.some((each) => userAcls.includes(each))).map(({ queueName }) => queueName);
+  return queueUserAcls.filter(({ userAcls }) => MAY_SUBMIT.some((each) => userAcls.includes(each))).map(({ queueName = '' }) => queueName);
 }
 
 /** Returns true if `queues` contains the queue. Each name is a full path or its last component. */

@@ -22,7 +22,7 @@ export async function groupsOfUser(configuration: HadoopConfiguration, caller: s
       },
     );
   }
-  const { groups } = await simpleCall<{ readonly groups: string[] }>({
+  const { groups } = await simpleCall({
     endpoints,
     protocol: { name: 'org.apache.hadoop.tools.GetUserMappingsProtocol', version: 1 },
     caller: await rpcCallerOf(configuration, caller, { fileSystem: fileSystemUri(fileSystem) }),

@@ -1,6 +1,6 @@
 import { formatAddress } from '../../../platform/address.ts';
 import { withTimeout } from '../../../platform/async/deadline.ts';
-import { AUTHORITIES, HDFS_POLICY, offersBoth, withAuthorities } from '../authorities.ts';
+import { AUTHORITIES, HDFS_POLICY, HTTPS_OF_BOTH, offersBoth, withAuthorities } from '../authorities.ts';
 import { HadoopConfiguration } from '../configuration.ts';
 import { nameNodesOf } from '../file-systems/name-nodes.ts';
 import { propertiesOfDaemon, UnexpectedStatus, withoutDefaults } from './remote-configuration.ts';
@@ -50,7 +50,7 @@ export function completed(own: Properties, otherwise: Properties): HadoopConfigu
   const missing = { ...missingNameNodes(own, otherwise), ...missingResourceManagers(own, otherwise) };
   const completed = HadoopConfiguration.fromProperties({ ...missing, ...own });
   const prefersHttps = offersBoth(completed) && otherwise[HDFS_POLICY] === 'HTTPS_ONLY';
-  return withAuthorities(prefersHttps ? completed.with({ [HDFS_POLICY]: 'HTTPS_ONLY' }) : completed, authorities);
+  return withAuthorities(prefersHttps ? completed.with(HTTPS_OF_BOTH) : completed, authorities);
 }
 
 function isLoginRequired(error: unknown): boolean {

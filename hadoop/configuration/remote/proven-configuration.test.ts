@@ -47,7 +47,7 @@ async function find(known: string, properties: (web: string) => Record<string, s
     otherwise,
     token: token('right'),
     login: () => new SimpleLogin(null),
-    timeoutMs: 3_000,
+    timeoutMs: 30_000,
   });
 }
 

@@ -6,6 +6,7 @@ import { TicketOnDemand } from '../../security/ticket-login.ts';
 import { DEFAULT_TRUST, type ServerTrust } from '../../tls/server-trust.ts';
 import { HadoopConfiguration } from '../configuration.ts';
 import { parseHadoopXml, type XmlProperty } from '../hadoop-xml.ts';
+import { webAddress } from './web-address.ts';
 
 const TIMEOUT_MS = 10_000;
 const MAXIMUM_BYTES = 16 * 1024 * 1024;
@@ -25,8 +26,8 @@ export async function configurationOfResourceManager(
   environment: NodeJS.ProcessEnv = process.env,
   trust: ServerTrust = DEFAULT_TRUST,
 ): Promise<HadoopConfiguration> {
-  const base = baseUrl(address);
-  const all = await propertiesOfDaemon(base, { login: new TicketOnDemand(environment, trust), trust }).catch((error: unknown) => {
+  const base = webAddress(address);
+  const all = await propertiesOfDaemon(base, { login: new TicketOnDemand(base, environment, trust), trust }).catch((error: unknown) => {
     if (error instanceof TonyError) {
       throw error;
     }
@@ -122,19 +123,4 @@ export function reachedAt(base: URL, properties: Readonly<Record<string, string>
   known['yarn.http.policy'] = isHttps ? 'HTTPS_ONLY' : 'HTTP_ONLY';
   known[isHttps ? 'yarn.resourcemanager.webapp.https.address' : 'yarn.resourcemanager.webapp.address'] = base.host;
   return known;
-}
-
-function baseUrl(address: string): URL {
-  const text = /^https?:\/\//.test(address) ? address : `http://${address}`;
-  const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || url.hostname === '') {
-    throw new TonyError('USAGE', `"${address}" is not the address of a ResourceManager.`, {
-      hint: 'Use the web address of a ResourceManager, e.g. http://rm:8088.',
-    });
-  }
-  // If the address has no port, use Hadoop's default port. `URL` also omits an explicit port 80 for http or 443 for https.
-  if (url.port === '') {
-    return new URL(`${url.protocol}//${url.hostname}:${url.protocol === 'https:' ? 8090 : 8088}`);
-  }
-  return url;
 }

@@ -4,6 +4,7 @@ Keras 3."""
 from typing import Any, Dict, List, Mapping, Tuple
 
 from .._errors import TonyError
+from .identity import is_of_keras
 
 # Keras options that TensorFlow.js does not support.
 _ONLY_KERAS = (
@@ -16,6 +17,12 @@ _ONLY_KERAS = (
     "use_ema",
     "weight_decay",
 )
+
+# Losses with the same name in both libraries.
+_LOSSES = (
+    "binary_crossentropy categorical_crossentropy categorical_hinge hinge mean_absolute_error mean_absolute_percentage_error"
+    " mean_squared_error mean_squared_logarithmic_error poisson sparse_categorical_crossentropy squared_hinge"
+).split()
 
 
 def keras_optimizer(training: Mapping[str, Any], state: Mapping[str, Any], variables: List[Any]) -> Any:
@@ -53,6 +60,7 @@ def keras_optimizer(training: Mapping[str, Any], state: Mapping[str, Any], varia
 def tfjs_optimizer(model: Any, names: List[str]) -> Tuple[Dict[str, Any], List[Tuple[str, Any]]]:
     """Returns `trainingConfig`, and the names and values of the optimizer's state. `names` lists the trainable
     variables."""
+    import keras
     import numpy
 
     optimizer = getattr(model, "optimizer", None)
@@ -60,7 +68,7 @@ def tfjs_optimizer(model: Any, names: List[str]) -> Tuple[Dict[str, Any], List[T
         raise TonyError("MODEL_NOT_EXPORTABLE", f"the model {model.name} has no optimizer state: compile and train it")
     config, kind = optimizer.get_config(), type(optimizer).__name__
     unknown = [name for name in _ONLY_KERAS if config.get(name)]
-    if kind not in ("Adam", "SGD") or unknown:
+    if kind not in ("Adam", "SGD") or not is_of_keras(type(optimizer), keras.optimizers) or unknown:
         raise TonyError("MODEL_NOT_EXPORTABLE", f"TensorFlow.js has no equivalent of {' and '.join(unknown) or kind}")
     rate = config["learning_rate"]
     if not isinstance(rate, float) or rate == 0:
@@ -98,6 +106,16 @@ def _loss_names(loss: Any) -> Any:
     if isinstance(loss, dict):
         return {name: _loss_names(each) for name, each in loss.items()}
     found = keras.losses.get(loss)
+    is_function = is_of_keras(found, keras.losses)
+    if not is_function and not is_of_keras(type(found), keras.losses):
+        raise TonyError("MODEL_NOT_EXPORTABLE", f"the loss {loss!r} is not Keras's own")
     if hasattr(found, "get_config") and found.get_config().get("from_logits"):
         raise TonyError("MODEL_NOT_EXPORTABLE", "the loss functions of TensorFlow.js expect probabilities instead of logits")
-    return getattr(found, "name", None) or found.__name__
+    # The user may have given the loss another name.
+    usual = found if is_function else type(found)()
+    name = usual.__name__ if is_function else usual.name
+    if name not in _LOSSES:
+        raise TonyError("MODEL_NOT_EXPORTABLE", f"TensorFlow.js has no equivalent of the loss {name}")
+    if not is_function and {**found.get_config(), "name": name} != usual.get_config():
+        raise TonyError("MODEL_NOT_EXPORTABLE", f"TensorFlow.js has no equivalent of the options of the loss {name}")
+    return name

@@ -2,10 +2,8 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { ReadContext } from '../reading/read-context.ts';
 import type { FileFormat } from '../reading/split.ts';
-import { compressionOf, readContents } from './file-bytes.ts';
-import { type LineParser, type LineRecordOptions, lineFormat } from './line-format.ts';
-import { LineSplitter } from './line-splitter.ts';
-import { MAX_RECORD_BYTES, type RecordOptions } from './tfrecord-format.ts';
+import { decoding, skipUnreadable } from './damage.ts';
+import { firstLine, type LineParser, type LineRecordOptions, lineFormat, type TextOptions } from './line-format.ts';
 
 export type CsvValue = number | boolean | string | undefined;
 export type CsvRow = Record<string, CsvValue>;
@@ -26,7 +24,7 @@ export interface ColumnConfig {
   readonly isLabel?: boolean;
 }
 
-export interface CsvOptions extends RecordOptions {
+export interface CsvOptions extends TextOptions {
   /** Whether the first line of each file contains the column names. Default: true. */
   readonly hasHeader?: boolean;
   /** The column names, in file order. They replace the names in the header. */
@@ -46,16 +44,19 @@ export interface CsvOptions extends RecordOptions {
 export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvRow> {
   const { delimiter = ',', hasHeader = true } = options;
   if (delimiter.length !== 1 || delimiter === '"') {
-    throw new TonyError('DATA_INVALID', `the delimiter is ${JSON.stringify(delimiter)}, but must be a single character other than a quote`);
+    throw new TonyError('USAGE', `the delimiter is ${JSON.stringify(delimiter)}, but must be a single character other than a quote`);
+  }
+  if (options.columnNames === undefined && !hasHeader) {
+    throw new TonyError('USAGE', 'CSV files without a header require columnNames');
+  }
+  if (options.configuredColumnsOnly === true && Object.keys(options.columnConfigs ?? {}).length === 0) {
+    throw new TonyError('USAGE', 'configuredColumnsOnly of csv is true, but columnConfigs names no column, so every row would be empty');
   }
   const isSplittable = options.isSplittable ?? false;
-  const lines: LineRecordOptions = { ...options, isSplittable, isQuoted: !isSplittable };
-  return lineFormat(lines, async (file, context) => {
-    const names = options.columnNames ?? (hasHeader ? await readHeader(file, delimiter, lines, context) : null);
-    if (names === null) {
-      throw new TonyError('DATA_INVALID', 'CSV files without a header require columnNames');
-    }
-    return rowParser(names, options, delimiter, hasHeader);
+  const lines: LineRecordOptions = { ...options, isSplittable, ...(isSplittable ? {} : { quotedDelimiter: delimiter }) };
+  return lineFormat(lines, async (file, context, onDamage) => {
+    const names = options.columnNames ?? (await readHeader(file, delimiter, lines, context, onDamage));
+    return names === null ? null : rowParser(names, options, delimiter, hasHeader, file.uri);
   });
 }
 
@@ -64,19 +65,29 @@ function rowParser(
   options: CsvOptions,
   delimiter: string,
   hasHeader: boolean,
+  uri: string,
 ): LineParser<CsvRow | LabelledCsvRow> {
   const { columnConfigs = {}, configuredColumnsOnly = false, missingValues = [] } = options;
   const missing = new Set(['', ...missingValues]);
   const unknown = Object.keys(columnConfigs).find((name) => !names.includes(name));
   if (unknown !== undefined) {
-    throw new TonyError('DATA_INVALID', `the file has no column ${unknown} (columns: ${names.join(', ')})`);
+    throw new TonyError('DATA_INVALID', `${uri}: the file has no column ${unknown} (columns: ${names.join(', ')})`);
   }
   const hasLabels = Object.values(columnConfigs).some(({ isLabel }) => isLabel);
   const columns = names
-    .map((name, index) => ({ name, index, config: columnConfigs[name] ?? {} }))
-    .filter(({ name }) => !configuredColumnsOnly || name in columnConfigs);
+    .map((name, index) => ({ name, index, config: (Object.hasOwn(columnConfigs, name) ? columnConfigs[name] : undefined) ?? {} }))
+    .filter(({ name }) => !configuredColumnsOnly || Object.hasOwn(columnConfigs, name));
+  requireDistinct(
+    columns.map(({ name }) => name),
+    uri,
+  );
   return (line, offset) => {
-    if ((hasHeader && offset === 0) || line === '') {
+    if (hasHeader && offset === 0) {
+      refuseNoHeader(line);
+      refuseReturn(line.includes('"') ? '' : line);
+      return undefined;
+    }
+    if (line === '') {
       return undefined;
     }
     const values = splitFields(line, delimiter);
@@ -88,37 +99,76 @@ function rowParser(
     for (const { name, index, config } of columns) {
       const text = values[index] as string;
       const value = missing.has(text) ? missingValue(name, config) : convert(name, text, config.dtype);
-      if (config.isLabel) {
-        ys[name] = value;
-      } else {
-        xs[name] = value;
-      }
+      setField(config.isLabel ? ys : xs, name, value);
     }
     return hasLabels ? { xs, ys } : xs;
   };
 }
 
-async function readHeader(file: DataFile, delimiter: string, options: LineRecordOptions, context: ReadContext): Promise<readonly string[]> {
-  const compression = compressionOf(file, options.compression ?? 'auto');
-  const maxRecordBytes = options.maxRecordBytes ?? MAX_RECORD_BYTES;
-  const splitter = new LineSplitter({ where: file.uri, offset: 0, maxRecordBytes, isQuoted: options.isQuoted ?? false });
-  for await (const bytes of readContents(file, compression, 0, context)) {
-    const [first] = splitter.push(bytes);
-    if (first !== undefined) {
-      return namesOf(first.bytes, delimiter);
-    }
+/** An assignment to a field called `__proto__` would be lost. */
+function setField(row: CsvRow, name: string, value: CsvValue): void {
+  if (name === '__proto__') {
+    Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true });
+  } else {
+    row[name] = value;
   }
-  const [only] = splitter.finish();
-  return only === undefined ? [] : namesOf(only.bytes, delimiter);
 }
 
-function namesOf(header: Buffer, delimiter: string): readonly string[] {
-  return splitFields(header.toString('utf8').replace(/^\ufeff/, ''), delimiter).map((name) => name.trim());
+function requireDistinct(names: readonly string[], uri: string): void {
+  const seen = new Set<string>();
+  for (const name of names) {
+    if (seen.has(name)) {
+      throw new TonyError('DATA_INVALID', `${uri}, byte 0: two columns are called ${JSON.stringify(name)}`, {
+        hint: 'Set columnNames to a list of different names, or select columns with columnConfigs and configuredColumnsOnly.',
+      });
+    }
+    seen.add(name);
+  }
 }
 
-/** @throws Error if a quote is in the wrong place. */
+/** Returns the names in a file's header. Returns null if the header is damaged, or if the file is empty and thus has no rows either. */
+async function readHeader(
+  file: DataFile,
+  delimiter: string,
+  options: LineRecordOptions,
+  context: ReadContext,
+  onDamage: (damage: TonyError) => void,
+): Promise<readonly string[] | null> {
+  try {
+    const header = await firstLine(file, options, context);
+    if (header === null) {
+      return null;
+    }
+    return decoding(`${file.uri}, byte 0`, () => {
+      refuseNoHeader(header);
+      return splitFields(header, delimiter).map((name) => name.trim());
+    });
+  } catch (error) {
+    skipUnreadable(error, onDamage);
+    return null;
+  }
+}
+
+/** @throws Error if a file's first line is not a header */
+function refuseNoHeader(line: string): void {
+  const [, excel] = /^sep=(.)$/i.exec(line) ?? [];
+  if (excel !== undefined) {
+    throw new Error(
+      `the first line, ${line}, is not a header, but names Excel's delimiter; delete the line, and set delimiter: '${excel}'`,
+    );
+  }
+  if (line === '') {
+    throw new Error('the first line is empty, but must contain the column names; delete the line, or set columnNames and hasHeader: false');
+  }
+}
+
+/**
+ * Splits a line at the delimiters outside quotes. LineSplitter follows the same rules.
+ * @throws Error if a quote is in the wrong place, or if a carriage return outside quotes looks like the end of a line.
+ */
 export function splitFields(line: string, delimiter: string): string[] {
   if (!line.includes('"')) {
+    refuseReturn(line);
     return line.split(delimiter);
   }
   const fields: string[] = [];
@@ -148,6 +198,7 @@ export function splitFields(line: string, delimiter: string): string[] {
       if (value.includes('"')) {
         throw new Error(`value ${fields.length + 1} contains a quote but does not begin with one`);
       }
+      refuseReturn(value);
       fields.push(value);
       at = end === -1 ? line.length : end;
     }
@@ -155,6 +206,12 @@ export function splitFields(line: string, delimiter: string): string[] {
       return fields;
     }
     at++;
+  }
+}
+
+function refuseReturn(text: string): void {
+  if (text.includes('\r')) {
+    throw new Error('a carriage return without a line feed is outside quotes; lines must end with LF or CRLF');
   }
 }
 
@@ -184,16 +241,40 @@ function convert(name: string, text: string, dtype: ColumnConfig['dtype']): CsvV
     }
     throw new Error(`column ${name} has ${JSON.stringify(text)}, which is neither true nor false`);
   }
-  const number = Number(text);
-  const isNumber = text.trim() !== '' && (!Number.isNaN(number) || /^\s*nan\s*$/i.test(text));
+  const number = numberOf(text);
   if (dtype === undefined) {
-    return isNumber ? number : text;
+    return number === null ? text : exactNumber(name, text, number);
   }
-  if (!isNumber) {
+  if (number === null) {
     throw new Error(`column ${name} has ${JSON.stringify(text)}, which is not a number`);
   }
   if (dtype === 'int32' && (number | 0) !== number) {
     throw new Error(`column ${name} has ${text}, which is not a 32-bit integer`);
+  }
+  return number;
+}
+
+/** The spellings of Python, NumPy and pandas. JavaScript knows only `Infinity` and `NaN`. */
+const SPECIAL: Readonly<Record<string, number>> = { nan: Number.NaN, inf: Infinity, infinity: Infinity };
+
+/** Returns a decimal number, an infinity or NaN, or null for other text. Text such as `0x1F`, which is usually an identifier, is no number. */
+function numberOf(text: string): number | null {
+  const number = Number(text);
+  if (!Number.isNaN(number)) {
+    return text.trim() === '' || /^\s*0[box]/i.test(text) ? null : number;
+  }
+  const [, sign, word = ''] = /^\s*([+-]?)([a-z]+)\s*$/i.exec(text) ?? [];
+  const special = Object.hasOwn(SPECIAL, word.toLowerCase()) ? SPECIAL[word.toLowerCase()] : undefined;
+  return special === undefined ? null : sign === '-' ? -special : special;
+}
+
+/** @throws Error if the text is an integer that a number does not represent exactly. */
+function exactNumber(name: string, text: string, number: number): number {
+  if (Math.abs(number) > Number.MAX_SAFE_INTEGER && /^\s*[+-]?\d+\s*$/.test(text)) {
+    throw new Error(
+      `column ${name} has ${text.trim()}, which is outside the range in which a number represents every integer exactly; ` +
+        `to read the column as text: columnConfigs: { ${name}: { dtype: 'string' } }`,
+    );
   }
   return number;
 }

@@ -1,18 +1,19 @@
 import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { bytes } from '../../encoding/protobuf.ts';
-import { TfRecordParser } from '../../encoding/tfrecord.ts';
+import { bytes } from '../../../contract/encoding/protobuf.ts';
+import { TfRecordParser } from '../../../contract/encoding/tfrecord.ts';
 import { decodeExample, decodeSequenceExample, encodeExample, encodeSequenceExample, type Feature } from './example.ts';
 import { fixedLenFeature, parseExample, varLenFeature } from './parse-example.ts';
 
 const golden = (name: string) => readFile(new URL(`../golden/${name}`, import.meta.url));
+const EXAMPLES = new URL('../../../contract/encoding/golden/examples.tfrecord', import.meta.url);
 
 async function goldenExamples(): Promise<Buffer[]> {
   const onDamage = (damage: Error) => {
     throw damage;
   };
-  const file = await golden('examples.tfrecord');
+  const file = await readFile(EXAMPLES);
   return new TfRecordParser({ where: 'x', offset: 0, end: file.length, maxRecordBytes: 1e6, onDamage }).push(file);
 }
 

@@ -1,6 +1,6 @@
+import { bytes as bytesField, varintLength, writeBigVarint, writeVarint } from '../../../contract/encoding/protobuf.ts';
+import { broken, WireReader } from '../../../contract/encoding/protobuf-reader.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import { bytes as bytesField, varintLength, writeBigVarint, writeVarint } from '../../encoding/protobuf.ts';
-import { broken, WireReader } from '../../encoding/protobuf-reader.ts';
 
 /*
  * tensorflow/core/example/{example,feature}.proto:

@@ -5,6 +5,7 @@ import { createGunzip, createInflate } from 'node:zlib';
 import { backoffMs, pause } from '../../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import { isStorageUnreachable } from '../../../storage/storage-unreachable.ts';
+import { changedFile, hasChanged, openListed, removedFile } from '../reading/file-checks.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { ReadContext } from '../reading/read-context.ts';
 
@@ -25,6 +26,17 @@ export function compressionOf(file: DataFile, option: Compression): 'none' | 'gz
   return file.uri.endsWith('.gz') ? 'gzip' : file.uri.endsWith('.zlib') ? 'zlib' : 'none';
 }
 
+const GZIP_MAGIC = [0x1f, 0x8b, 0x08];
+
+/** Returns the compression that the first bytes of a file indicate, if they are not the beginning of a file of the expected format. */
+export function compressionFrom(bytes: Buffer): 'none' | 'gzip' | 'zlib' {
+  if (GZIP_MAGIC.every((byte, index) => bytes[index] === byte)) {
+    return 'gzip';
+  }
+  // RFC 1950: method 8 with a window of 32 KiB; the first two bytes are a multiple of 31.
+  return bytes[0] === 0x78 && bytes.length >= 2 && bytes.readUInt16BE(0) % 31 === 0 ? 'zlib' : 'none';
+}
+
 /**
  * Reads and decompresses a file. `offset` is the first byte to return, counted in the uncompressed contents. Closes the file when the
  * caller's loop ends, even after `break` or an error.
@@ -37,6 +49,10 @@ export async function* readContents(
 ): AsyncGenerator<Buffer, void> {
   if (compression === 'none') {
     yield* readBytes(file, offset, context);
+    return;
+  }
+  if (file.size === 0) {
+    // Hadoop writes empty files for empty parts, without the header of the compression.
     return;
   }
   let toSkip = offset;
@@ -66,9 +82,26 @@ export async function readRange(file: DataFile, from: number, to: number, contex
   return bytes;
 }
 
-/** Reads a file's stored bytes up to `end`. If the connection fails and the file has not changed, reopens the file and continues. */
+/** Reads a file's stored bytes up to `end`, and verifies that the file has not changed meanwhile. */
 async function* readBytes(file: DataFile, from: number, context: ReadContext, end = file.size): AsyncGenerator<Buffer, void> {
-  const { storage, signal } = context;
+  const { storage, checks, signal } = context;
+  let hasFailed = false;
+  try {
+    yield* readPieces(file, from, end, context);
+  } catch (error) {
+    hasFailed = true;
+    throw error;
+  } finally {
+    // A caller may stop at the end of its split, before the end of the file.
+    if (!hasFailed && !signal.aborted) {
+      await checks?.finished(storage, file);
+    }
+  }
+}
+
+/** Reads bytes. If the connection fails and the file has not changed, reopens the file and continues. */
+async function* readPieces(file: DataFile, from: number, end: number, context: ReadContext): AsyncGenerator<Buffer, void> {
+  const { storage, checks, signal } = context;
   let offset = from;
   let failures = 0;
   while (offset < end) {
@@ -77,7 +110,7 @@ async function* readBytes(file: DataFile, from: number, context: ReadContext, en
     signal.addEventListener('abort', abort);
     try {
       signal.throwIfAborted();
-      stream = await storage.open(file.uri, { offset, length: end - offset });
+      stream = await openListed(storage, file, { offset, length: end - offset }, checks);
       for await (const bytes of stream as AsyncIterable<Buffer>) {
         offset += bytes.length;
         failures = 0;
@@ -85,7 +118,7 @@ async function* readBytes(file: DataFile, from: number, context: ReadContext, en
       }
       signal.throwIfAborted();
       if (offset < end) {
-        throw changed(file);
+        throw changedFile(file);
       }
     } catch (error) {
       signal.throwIfAborted();
@@ -96,8 +129,11 @@ async function* readBytes(file: DataFile, from: number, context: ReadContext, en
       await pause(backoffMs(failures, BACKOFF), signal);
       signal.throwIfAborted();
       const now = await storage.stat(file.uri);
-      if (now?.size !== file.size || now.modifiedAt !== file.modifiedAt) {
-        throw changed(file);
+      if (now === null) {
+        throw removedFile(file);
+      }
+      if (hasChanged(file, now, checks ?? { comparesLocalTimes: true })) {
+        throw changedFile(file);
       }
     } finally {
       signal.removeEventListener('abort', abort);
@@ -139,8 +175,4 @@ async function* unpack(file: DataFile, compression: 'gzip' | 'zlib', context: Re
     await feeding;
     await closed(packed);
   }
-}
-
-function changed(file: DataFile): TonyError {
-  return new TonyError('DATA_INVALID', `${file.uri} changed while it was read`, { hint: 'Write new data to a new file name.' });
 }

@@ -1,5 +1,5 @@
 import { TonyError } from '../../../platform/errors.ts';
-import { withLocalCopies } from '../local-copy/local-copy.ts';
+import { localContext } from '../local-copy/local-copy.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
 import type { FileFormat } from '../reading/split.ts';
@@ -32,9 +32,8 @@ export interface ContentsOptions extends Pick<SourceOptions, 'localCopy'> {
 export function contentsNode(files: DatasetNode<DataFile>, options: ContentsOptions): DatasetNode<FileContents> {
   const { parallelCalls = 8, maxRecordBytes = MAX_RECORD_BYTES, localCopy = false } = options;
   const read = async (file: DataFile, context: ReadContext) => {
-    const { storage, onNotice } = context;
-    const copying = localCopy === false ? storage : await withLocalCopies(storage, [file], localCopy === true ? {} : localCopy, onNotice);
-    return await readWhole(file, maxRecordBytes, { ...context, storage: copying });
+    const copying = localCopy === false ? context : await localContext(context, [file], localCopy);
+    return await readWhole(file, maxRecordBytes, copying);
   };
   return parallelMapNode(files, read, parallelCalls);
 }

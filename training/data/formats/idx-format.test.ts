@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
+import type { Column } from '../../../contract/encoding/idx.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
-import type { Column } from '../../encoding/idx.ts';
 import { idx } from '../sources/sources.ts';
 import { folderWith } from '../testing/files.ts';
 
@@ -98,6 +98,7 @@ describe('IDX files', () => {
     ['requires', { images: images.subarray(0, 30) }],
     ['ends within record 3', { 'images.gz': gzipSync(images.subarray(0, 39)) }],
     ['without values', { images: idxFile(8, [5, 0], Buffer.alloc(0)) }],
+    ['without values', { 'images.gz': gzipSync(idxFile(8, [5, 0, ...new Array(40).fill(0xffffffff)], Buffer.alloc(100))) }],
     ['the maximum is', { images: idxFile(8, [0, 65_536, 65_536], Buffer.alloc(0)) }],
     ['has 5 records, but', { images, labels: labels.subarray(0, 8) }],
   ])('IDX files are rejected if they are invalid: %s', async (message, files: Record<string, Buffer>) => {

@@ -1,5 +1,5 @@
+import { type Column, type IdxHeader, MAX_HEADER_BYTES, parseIdxHeader } from '../../../contract/encoding/idx.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import { type Column, type IdxHeader, MAX_HEADER_BYTES, parseIdxHeader } from '../../encoding/idx.ts';
 import type { DataFile } from '../reading/file-set.ts';
 import type { ReadContext } from '../reading/read-context.ts';
 import type { FileFormat, Split } from '../reading/split.ts';
@@ -81,7 +81,8 @@ async function layoutOf(file: DataFile, packing: Layout['packing'], options: Idx
   const values = shape.reduce((product, size) => product * size, 1);
   const recordBytes = values * header.valueBytes;
   const { maxRecordBytes = MAX_RECORD_BYTES } = options;
-  if (header.shape.length === 0 || recordBytes === 0) {
+  // A product of 0 and infinity is not a number.
+  if (header.shape.length === 0 || recordBytes === 0 || Number.isNaN(recordBytes)) {
     throw new TonyError('DATA_INVALID', `${file.uri} has records without values`);
   }
   if (recordBytes > maxRecordBytes) {

@@ -1,6 +1,8 @@
+import type { Column } from '../../../contract/encoding/idx.ts';
+import { WireReader } from '../../../contract/encoding/protobuf-reader.ts';
+import { isAnything, isOneOf, isOptions, isRecordOf, isWhole, type OptionRule } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { Column } from '../../encoding/idx.ts';
-import { WireReader } from '../../encoding/protobuf-reader.ts';
+import { describeValue } from '../../../platform/text/describe-value.ts';
 import { readBytesList, readFloatList, scanExample, scanInt64List, textOf } from './example.ts';
 
 type DType = 'float32' | 'int64' | 'string';
@@ -53,6 +55,19 @@ export function varLenFeature<D extends DType>(dtype: D): VarLenFeature<D> {
   return { dtype };
 }
 
+const isDType = isOneOf('float32', 'int64', 'string');
+const isFixedLen = isOptions<FixedLenFeature>({
+  shape: (value) => (Array.isArray(value) && value.every((size) => isWhole(0)(size) === null) ? null : 'a list of sizes'),
+  dtype: isDType,
+  default: isAnything,
+});
+const isVarLen = isOptions<VarLenFeature>({ dtype: isDType });
+const isFeature: OptionRule = (value, name) => {
+  const { shape, dtype } = Object(value) as Partial<FixedLenFeature>;
+  const expected = (shape === undefined ? isVarLen : isFixedLen)(value, name);
+  return expected === null && dtype !== undefined ? null : 'fixedLenFeature(...) or varLenFeature(...)';
+};
+
 type Parser = (feature: WireReader | null) => unknown;
 
 /**
@@ -62,12 +77,16 @@ type Parser = (feature: WireReader | null) => unknown;
  * 32 bits. For such numbers, use `decodeExample`, which returns bigints.
  */
 export function parseExample<const Schema extends ExampleSchema>(schema: Schema): (record: Uint8Array) => ParsedExample<Schema> {
+  isRecordOf(isFeature)(schema, 'the schema of parseExample');
   const names = Object.keys(schema);
   const places = new FeaturePlaces(names);
   const parsers = names.map((name) => parserOf(name, schema[name] as FixedLenFeature | VarLenFeature));
   const reader = new WireReader();
   const [starts, ends] = [new Int32Array(names.length), new Int32Array(names.length)];
   return (record) => {
+    if (!(record instanceof Uint8Array)) {
+      throw new TonyError('USAGE', `parseExample expects the bytes of a record, found ${describeValue(record)}`);
+    }
     ends.fill(-1);
     places.begin();
     scanExample(reader.reset(record), (nameFrom, nameTo, from, to) => {

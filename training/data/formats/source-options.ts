@@ -1,4 +1,5 @@
 import type { LocalCopyOptions } from '../local-copy/local-blocks.ts';
+import type { Refresh } from '../reading/input-files.ts';
 
 export interface SourceOptions {
   /**
@@ -14,4 +15,9 @@ export interface SourceOptions {
    * share of the data in every epoch. Default: false.
    */
   readonly localCopy?: boolean | LocalCopyOptions;
+  /**
+   * When the job lists the source's files. With `never`, the default, the job lists them once, and files that appear later belong to no
+   * epoch. With `epoch`, the job lists them once for each epoch.
+   */
+  readonly refresh?: Refresh;
 }

@@ -1,9 +1,9 @@
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createDeflate, createGzip } from 'node:zlib';
+import { encodeTfRecord } from '../../../contract/encoding/tfrecord.ts';
 import { wholeNumber } from '../../../platform/check-options.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import { encodeTfRecord } from '../../encoding/tfrecord.ts';
 
 export interface WriteTfRecordOptions {
   readonly compression?: 'none' | 'gzip' | 'zlib';

@@ -1,10 +1,10 @@
 import { constants, type FileHandle, mkdir, open, readFile, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { crc32c } from '../../../contract/encoding/crc32c.ts';
 import { messageOf } from '../../../platform/errors.ts';
 import { writeIfAbsent } from '../../../platform/files/write-if-absent.ts';
 import { parseJson } from '../../../platform/json-value.ts';
-import { crc32c } from '../../encoding/crc32c.ts';
 import { containerScratch, createScratchFolder, isAlive, removeAtEnd } from './scratch-folder.ts';
 
 export interface LocalCopyOptions {

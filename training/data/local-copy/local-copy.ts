@@ -2,7 +2,9 @@ import { Readable } from 'node:stream';
 import type { ByteSource } from '../../../platform/byte-source.ts';
 import { messageOf } from '../../../platform/errors.ts';
 import type { Entry, ListingOptions, Storage, WriteOptions } from '../../../storage/storage.ts';
+import { type FileChecks, openListed } from '../reading/file-checks.ts';
 import type { DataFile } from '../reading/file-set.ts';
+import type { ReadContext } from '../reading/read-context.ts';
 import { LocalBlocks, type LocalCopyOptions } from './local-blocks.ts';
 
 /** Size of a block in bytes. Only whole blocks are copied, so larger blocks would copy more data that no reader needs. */
@@ -19,6 +21,7 @@ export async function withLocalCopies(
   files: readonly DataFile[],
   options: LocalCopyOptions,
   onNotice: (message: string) => void,
+  checks?: FileChecks,
 ): Promise<Storage> {
   const key = options.folder ?? '';
   const opening = stores.get(key) ?? LocalBlocks.open(options);
@@ -32,7 +35,18 @@ export async function withLocalCopies(
     return storage;
   }
   const all = files.flatMap((file) => [file, ...(file.companions ?? [])]);
-  return new CopyingStorage(storage, blocks, new Map(all.map((file) => [file.uri, file])), onNotice);
+  return new CopyingStorage(storage, blocks, new Map(all.map((file) => [file.uri, file])), onNotice, checks);
+}
+
+/** Returns a context whose storage keeps copies. Only data that is not local yet is verified, because a copy belongs to one version. */
+export async function localContext(
+  context: ReadContext,
+  files: readonly DataFile[],
+  options: true | LocalCopyOptions,
+): Promise<ReadContext> {
+  const { storage: remote, onNotice, checks } = context;
+  const storage = await withLocalCopies(remote, files, options === true ? {} : options, onNotice, checks);
+  return { ...context, storage, checks: storage === remote ? checks : undefined };
 }
 
 class CopyingStorage implements Storage {
@@ -40,8 +54,16 @@ class CopyingStorage implements Storage {
   readonly #blocks: LocalBlocks;
   readonly #files: ReadonlyMap<string, DataFile>;
   readonly #onNotice: (message: string) => void;
+  readonly #checks: FileChecks | undefined;
 
-  constructor(storage: Storage, blocks: LocalBlocks, files: ReadonlyMap<string, DataFile>, onNotice: (message: string) => void) {
+  constructor(
+    storage: Storage,
+    blocks: LocalBlocks,
+    files: ReadonlyMap<string, DataFile>,
+    onNotice: (message: string) => void,
+    checks: FileChecks | undefined,
+  ) {
+    this.#checks = checks;
     this.#storage = storage;
     this.#blocks = blocks;
     this.#files = files;
@@ -83,7 +105,7 @@ class CopyingStorage implements Storage {
    */
   async *#pass(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
     const end = this.#firstCopied(file, from, to);
-    const stream = await this.#storage.open(file.uri, { offset: from, length: end - from });
+    const stream = await openListed(this.#storage, file, { offset: from, length: end - from }, this.#checks);
     let count = 0;
     for await (const piece of stream as AsyncIterable<Buffer>) {
       count += piece.length;
@@ -99,7 +121,7 @@ class CopyingStorage implements Storage {
   async *#fetch(file: DataFile, from: number, to: number): AsyncGenerator<Buffer, number> {
     const start = Math.floor(from / BLOCK_BYTES) * BLOCK_BYTES;
     const end = this.#firstCopied(file, start, Math.min(file.size, Math.ceil(to / BLOCK_BYTES) * BLOCK_BYTES));
-    const stream = await this.#storage.open(file.uri, { offset: start, length: end - start });
+    const stream = await openListed(this.#storage, file, { offset: start, length: end - start }, this.#checks);
     const copier = new BlockCopier(file, start, (name, bytes) =>
       this.#blocks.isFull ? null : this.#blocks.put(name, bytes, this.#onNotice),
     );

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { CONTAINER_LAYOUT } from '../../../conf/job.ts';
-import { TASK_ENVIRONMENT } from '../../process/task-context.ts';
+import { TASK_ENVIRONMENT } from '../../../contract/process/task-environment.ts';
 
 const PREFIX = '.tony-ts-dataset-';
 

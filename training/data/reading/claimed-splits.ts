@@ -1,8 +1,13 @@
+import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../../../contract/services/service-names.ts';
+import { Services } from '../../../contract/services/services.ts';
 import type { Json } from '../../../platform/json-value.ts';
-import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../../process/service-names.ts';
-import { Services } from '../../process/services.ts';
-import type { SplitList } from './read-context.ts';
 import type { SplitRequest } from './split-assigner.ts';
+
+/** A list of items, and a text that identifies it. All tasks of the role have the same list. */
+interface ClaimedList {
+  readonly fingerprint: string;
+  readonly splits: readonly unknown[];
+}
 
 const claimsStartedByFingerprint = new Map<string, number>();
 
@@ -11,7 +16,7 @@ const claimsStartedByFingerprint = new Map<string, number>();
  * the current one as finished. Splits left unfinished by a failed task go to other tasks. Ends when all splits are finished. Outside a job,
  * yields all splits.
  */
-export async function* claimSplits({ fingerprint, splits }: SplitList, signal: AbortSignal): AsyncGenerator<number, void> {
+export async function* claimSplits({ fingerprint, splits }: ClaimedList, signal: AbortSignal): AsyncGenerator<number, void> {
   const services = Services.ofTask();
   if (services === null) {
     yield* splits.keys();

@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import type { Json } from '../../../platform/json-value.ts';
+import { listNames } from './input-lists.ts';
 
-const place = z.object({ pass: z.number(), shares: z.number(), states: z.array(z.json()) });
+const place = z.object({ pass: z.number(), shares: z.number(), states: z.array(z.json()), lists: listNames.optional() });
 /** A worker's position in the dataset. `before` is the position of the worker's shares at the end of the previous pass. */
 const schema = place.extend({ before: place.optional() });
 
@@ -17,13 +18,15 @@ export function joinPositions(own: Json | undefined, others: readonly (Json | un
   }
   const { pass, shares, states } = first.data;
   const joined = [...states];
-  for (const other of others) {
+  const lists: Record<string, string> = {};
+  for (const other of [...others, own]) {
     const there = schema.safeParse(other);
     const places = there.success ? [there.data, ...(there.data.before === undefined ? [] : [there.data.before])] : [];
     const fitting = places.find((each) => each.pass === pass && each.shares === shares);
     for (const [index, state] of (fitting?.states ?? []).entries()) {
       joined[index] ??= state;
     }
+    Object.assign(lists, there.success ? there.data.lists : {});
   }
-  return { pass, shares, states: joined } as Json;
+  return { pass, shares, states: joined, ...(Object.keys(lists).length === 0 ? {} : { lists }) } as Json;
 }

@@ -1,7 +1,10 @@
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
+import { describeValue } from '../../../platform/text/describe-value.ts';
 import type { Storage } from '../../../storage/storage.ts';
 import type { DispatchLog } from './dispatch-log.ts';
+import type { FileChecks } from './file-checks.ts';
+import type { InputLists } from './input-lists.ts';
 import type { Share } from './share.ts';
 import type { ChunkStream } from './stream.ts';
 
@@ -30,6 +33,10 @@ export interface ReadContext {
   readonly storage: Storage;
   readonly share: Share;
   readonly split?: SplitRead;
+  /** The lists of files that all readers share. Default: the job's lists. */
+  readonly lists?: InputLists;
+  /** Verifies that files are the listed ones. Undefined if the storage itself verifies them. */
+  readonly checks?: FileChecks | undefined;
   readonly dispatch?: boolean;
   /** Splits that this reader has received. Undefined within operations that do not support dispatched data. */
   readonly dispatchLog?: DispatchLog | undefined;
@@ -90,4 +97,18 @@ export function refuseSplits(context: ReadContext, method: string, why: string):
   throw new TonyError('DATA_INVALID', `a dataset with ${method} cannot be read split by split: ${why}`, {
     hint: `Remove ${method} from the dataset.`,
   });
+}
+
+/**
+ * Checks a list of elements that the program has passed or returned.
+ * @param what begins the error message.
+ * @param ways the symbols of the methods that can iterate over the value.
+ * @throws TonyError DATA_INVALID if the value has none of these methods.
+ */
+export function checkIterable(value: unknown, what: string, ways: readonly symbol[]): void {
+  if (value === null || value === undefined || !ways.some((way) => way in Object(value))) {
+    throw new TonyError('DATA_INVALID', `${what} ${describeValue(value)} instead of a list of elements`, {
+      hint: 'Return an array or a generator, for example from `function* () { yield element; }`.',
+    });
+  }
 }

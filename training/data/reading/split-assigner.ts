@@ -1,10 +1,10 @@
+import { readTask } from '../../../contract/process/task.ts';
+import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../../../contract/services/service-names.ts';
+import { Services } from '../../../contract/services/services.ts';
+import { type NextSplit, type ReaderKind, SplitPass } from '../../../contract/services/split-pass.ts';
 import { pause } from '../../../platform/async/backoff.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import { SPLITS_FORGOTTEN, SPLITS_JOIN, SPLITS_NEXT } from '../../process/service-names.ts';
-import { Services } from '../../process/services.ts';
-import { readTask } from '../../process/task.ts';
 import type { Share } from './share.ts';
-import { type NextSplit, type ReaderKind, SplitPass } from './split-pass.ts';
 
 /** Identifies a pass over a dataset. All readers use the same values. */
 export interface Pass {

@@ -1,15 +1,18 @@
 import * as z from 'zod';
+import { openStorage } from '../../../contract/process/open-storage.ts';
 import { anySignal } from '../../../platform/async/any-signal.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import { openStorage } from '../../process/open-storage.ts';
 import { Cursor } from '../reading/cursor.ts';
 import { DispatchLog } from '../reading/dispatch-log.ts';
+import { FileChecks } from '../reading/file-checks.ts';
+import { InputLists, type ListNames, listNames } from '../reading/input-lists.ts';
 import type { DatasetNode, ReadContext, SplitList, SplitRead } from '../reading/read-context.ts';
 import type { Share } from '../reading/share.ts';
 import type { SplitAssigner } from '../reading/split-assigner.ts';
 import { DeferredStream } from '../reading/stream.ts';
+import { unusable } from '../transforms/collate.ts';
 
 export interface ReadOptions {
   /**
@@ -35,6 +38,8 @@ export interface ReadOptions {
   /** The states of all readers, one for each share. Only needed if all readers of dispatched data resume together. */
   readonly states?: readonly Json[];
   readonly signal?: AbortSignal;
+  /** The lists of files that all readers share. Default: the job's lists. */
+  readonly lists?: InputLists;
   /** Assigns the splits of dispatched data. Default: the job's ApplicationMaster or, outside a job, this process. */
   readonly splits?: SplitAssigner;
   /** Called for each damaged record that the reader skips. */
@@ -50,6 +55,8 @@ const readerState = z.object({
   at: z.custom<Json>(),
   /** State of the dispatch log, if the dataset is dispatched. */
   splits: z.custom<Json>().optional(),
+  /** The names of the job's lists of files, if the reader itself keeps them. */
+  lists: listNames.optional(),
 });
 type ReaderState = z.infer<typeof readerState>;
 
@@ -62,16 +69,23 @@ function parseState(state: Json = null): ReaderState | null {
   return parsed.data;
 }
 
+function listsIn(states: readonly (Json | undefined)[]): ListNames {
+  return Object.assign({}, ...states.map((state) => parseState(state)?.lists));
+}
+
 /** Reads a dataset. A `for await` loop closes the reader when it ends. A program that calls `next` itself must also call `return`. */
 export class DatasetReader<T> implements AsyncIterableIterator<T> {
   readonly #cursor: Cursor<T>;
   readonly #abort = new AbortController();
-  readonly #place: Omit<ReaderState, 'at' | 'splits'>;
+  readonly #place: Omit<ReaderState, 'at' | 'splits' | 'lists'>;
+  /** The reader's own lists, or null if the caller keeps them. */
+  readonly #lists: InputLists | null;
   readonly #dispatchLog: DispatchLog;
   #ownStorage: Storage | null = null;
   #isClosed = false;
   #isRepeatable = true;
   #skipped = 0;
+  #given = 0;
 
   constructor(node: DatasetNode<T>, options: ReadOptions) {
     const stored = parseState(options.state);
@@ -82,9 +96,14 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     this.#place = { share: [index, count], seed: stored?.seed ?? options.seed ?? 1, epoch: stored?.epoch ?? options.epoch ?? 0 };
     const all = (options.states ?? []).map((state) => parseState(state)?.splits ?? null);
     this.#dispatchLog = new DispatchLog({ index, count }, stored?.splits ?? null, all, options.splits ?? null);
+    this.#lists =
+      options.lists === undefined ? InputLists.ofJob().view({ pinned: listsIn([...(options.states ?? []), options.state]) }) : null;
+    const lists = options.lists ?? (this.#lists as InputLists);
     const signal = options.signal === undefined ? this.#abort.signal : anySignal([options.signal, this.#abort.signal]);
     const context: Omit<ReadContext, 'storage'> = {
       share: { index, count },
+      lists,
+      checks: new FileChecks(lists),
       ...(options.split === undefined ? {} : { split: { index: options.split, onSplits: () => {} } satisfies SplitRead }),
       dispatchLog: this.#dispatchLog,
       onUnrepeatable: () => {
@@ -127,7 +146,9 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     }
     const at = this.#cursor.state();
     const splits = this.#dispatchLog.state(at);
-    return { ...this.#place, at, ...(splits === null ? {} : { splits }) } satisfies ReaderState;
+    const lists = this.#lists?.names ?? {};
+    const kept = Object.keys(lists).length === 0 ? {} : { lists };
+    return { ...this.#place, at, ...(splits === null ? {} : { splits }), ...kept } satisfies ReaderState;
   }
 
   /** Returns true if another element follows. Reads ahead if necessary. */
@@ -137,7 +158,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
 
   next(): Promise<IteratorResult<T, undefined>> {
     const ready = this.#cursor.poll();
-    return ready === null ? this.#awaitNext() : Promise.resolve({ done: false, value: ready.value });
+    return ready === null ? this.#awaitNext() : this.#give(ready.value);
   }
 
   async #awaitNext(): Promise<IteratorResult<T, undefined>> {
@@ -146,10 +167,20 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
     }
     const { items } = await this.#closingOnError(() => this.#cursor.take(1));
     if (items.length > 0) {
-      return { done: false, value: items[0] as T };
+      return await this.#give(items[0] as T);
     }
     await this.return();
     return { done: true, value: undefined };
+  }
+
+  async #give(value: T): Promise<IteratorResult<T, undefined>> {
+    this.#given++;
+    if (value === undefined || value instanceof Promise) {
+      return await this.#closingOnError(async () => {
+        throw unusable(value, { name: '', first: this.#given });
+      });
+    }
+    return { done: false, value };
   }
 
   async return(): Promise<IteratorResult<T, undefined>> {
@@ -178,11 +209,12 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
  * Returns the splits of the dataset's files.
  * @throws TonyError DATA_INVALID if the dataset cannot be read split by split.
  */
-export async function splitsOf<T>(node: DatasetNode<T>, options: Pick<ReadOptions, 'storage' | 'signal'>): Promise<SplitList> {
+export async function splitsOf<T>(node: DatasetNode<T>, options: Pick<ReadOptions, 'storage' | 'signal' | 'lists'>): Promise<SplitList> {
   const storage = options.storage ?? (await openStorage());
   let found: SplitList | null = null;
   const context: ReadContext = {
     storage,
+    lists: options.lists ?? InputLists.ofJob(),
     share: { index: 0, count: 1 },
     split: { index: null, onSplits: (splits) => (found = splits) },
     seed: 1,

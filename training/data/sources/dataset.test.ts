@@ -7,10 +7,10 @@ import { gzipSync } from 'node:zlib';
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Column } from '../../../contract/encoding/idx.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
-import type { Column } from '../../encoding/idx.ts';
 import { writeTfRecords } from '../formats/tfrecord-writer.ts';
 import { folderWith, tfRecordFile } from '../testing/files.ts';
 import type { Dataset } from './dataset.ts';
@@ -378,11 +378,13 @@ describe('batch', () => {
   });
 
   test.each([
-    [[{ a: { b: 1 } }, { a: { b: 'x' } }], 'field a.b of the dataset is number in one element and text in another'],
-    [[{ a: [1] }, { a: [1, 2] }], 'field a of the dataset has the shape [1] in one element and [2] in another'],
-    [[{ a: undefined }], 'field a of the dataset cannot be batched: undefined'],
-    [[{ a: 1 }, { a: 1, b: 2 }], 'an element of the dataset has the fields a in one element and a,b in another'],
-    [[{ a: [[1], [2, 3]] }], 'field a of the dataset is an array whose elements are not rows of numbers with the same length'],
+    [[{ a: { b: 1 } }, { a: { b: 'x' } }], 'field a.b of element 2 of the dataset is the string x; in element 1, it is the number 1'],
+    [[{ a: [1] }, { a: [1, 2] }], 'field a of element 2 of the dataset has the shape [2]; in element 1, it has the shape [1]'],
+    [[{ a: 1 }, { a: 1, b: 2 }], 'element 2 of the dataset has the fields a,b; in element 1, it has the fields a'],
+    [
+      [{ a: [[1], [2, 3]] }],
+      'field a of element 1 of the dataset is an array whose items are not numbers, or not rows of numbers with the same length',
+    ],
   ])('rejects %j', async (elements, message) => {
     await expect(fromArray<unknown>(elements).batch(2).toArray({ storage })).rejects.toMatchObject({ code: 'DATA_INVALID', message });
   });
@@ -643,4 +645,15 @@ describe('invalid options', () => {
     expect(() => csv('x', { delimiter: '::' })).toThrow('delimiter');
     expect(() => lines('x').read({ share: { index: 3, count: 2 } })).toThrow('no share 3: the shares are numbered from 0 to 1');
   });
+});
+
+test.each([
+  ['batch', () => fromArray([1]).batch(0), 'batch size is 0, but must be a whole number of at least 1'],
+  ['batch with text', () => fromArray([1]).batch('8' as unknown as number), 'batch size is "8", but must be'],
+  ['shuffle', () => fromArray([1]).shuffle(-1), 'bufferSize is -1'],
+  ['take', () => fromArray([1]).take(-1), 'take is -1'],
+  ['map', () => fromArray([1]).map(undefined as unknown as () => number), 'map received undefined instead of a function'],
+  ['filter', () => fromArray([1]).filter(5 as unknown as () => boolean), 'filter received the number 5 instead of a function'],
+])('a wrong argument of %s is a USAGE error', (_, call, message) => {
+  expect(call).toThrow(expect.objectContaining({ code: 'USAGE', message: expect.stringContaining(message) }));
 });

@@ -1,6 +1,19 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { wholeNumber } from '../../../platform/check-options.ts';
+import {
+  checkOptionValues,
+  isAnything,
+  isFiniteNumber,
+  isFlag,
+  isFunction,
+  isObject,
+  isOneOf,
+  isText,
+  isWhole,
+  type OptionRules,
+  wholeNumber,
+} from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
+import { describeValue } from '../../../platform/text/describe-value.ts';
 import { claimSplits } from '../reading/claimed-splits.ts';
 import { dispatchNode } from '../reading/dispatched.ts';
 import type { DatasetNode, SplitList } from '../reading/read-context.ts';
@@ -19,6 +32,29 @@ import { toTensors } from '../transforms/tensors.ts';
 import { DatasetReader, type ReadOptions, splitsOf } from './dataset-reader.ts';
 
 const PREFETCH_BYTES = 64 * 1024 * 1024;
+
+const PADDED_BATCH: OptionRules<PaddedBatchOptions> = {
+  value: isFiniteNumber,
+  side: isOneOf('end', 'start'),
+  shapes: isObject,
+  dropRemainder: isFlag,
+};
+const CACHE: OptionRules<CacheOptions> = { disk: isFlag, maxBytes: isWhole(0), folder: isText };
+const READ: OptionRules<ReadOptions> = {
+  storage: isObject,
+  share: isObject,
+  split: isWhole(0),
+  seed: isWhole(0),
+  epoch: isWhole(0),
+  missedPasses: isWhole(0),
+  state: isAnything,
+  states: isAnything,
+  signal: isObject,
+  lists: isObject,
+  splits: isObject,
+  onDamage: isFunction,
+  onNotice: isFunction,
+};
 
 /**
  * A sequence of elements that is read only when a program iterates over it. Its methods have the same names as in tf.data, and each returns
@@ -42,26 +78,31 @@ export class Dataset<T> implements AsyncIterable<T> {
    * @param options `parallelCalls` is the number of elements to convert concurrently. Default: 1.
    */
   map<U>(convert: (element: T) => U | Promise<U>, options: { readonly parallelCalls?: number } = {}): Dataset<U> {
+    checkOptionValues('map', options, { parallelCalls: isWhole(1) });
+    mustBeFunction('map', convert);
     const calls = wholeNumber('parallelCalls', options.parallelCalls ?? 1);
     return this.#with(calls === 1 ? mapNode(this.node, convert) : parallelMapNode(this.node, convert, calls));
   }
 
   filter(keep: (element: T) => boolean | Promise<boolean>): Dataset<T> {
+    mustBeFunction('filter', keep);
     return this.#with(filterNode(this.node, keep));
   }
 
   /** Converts each element to any number of elements. */
   flatMap<U>(convert: (element: T) => Iterable<U> | Promise<Iterable<U>>): Dataset<U> {
+    mustBeFunction('flatMap', convert);
     return this.#with(flatMapNode(this.node, convert));
   }
 
   /** Appends other datasets to this one. */
   concatenate(...others: readonly Dataset<T>[]): Dataset<T> {
+    const nodes = others.map((other) => nodeOf(other, 'concatenate received'));
     const misfit = others.some(({ isBatched }) => isBatched !== this.isBatched);
     if (misfit) {
-      throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be concatenated');
+      throw new TonyError('USAGE', 'batched and unbatched datasets cannot be concatenated');
     }
-    return this.#with(concatenateNode([this.node, ...others.map(({ node }) => node)]));
+    return this.#with(concatenateNode([this.node, ...nodes]));
   }
 
   /**
@@ -71,9 +112,13 @@ export class Dataset<T> implements AsyncIterable<T> {
    * @param convert must always return the same dataset for the same element.
    */
   interleave<U>(convert: (element: T) => Dataset<U> | Promise<Dataset<U>>, options: InterleaveOptions = {}): Dataset<U> {
+    checkOptionValues('interleave', options, { cycleLength: isWhole(1), blockLength: isWhole(1) });
+    mustBeFunction('interleave', convert);
     const { cycleLength = 4, blockLength = 1 } = options;
     const sizes = { cycleLength: wholeNumber('cycleLength', cycleLength), blockLength: wholeNumber('blockLength', blockLength) };
-    return new Dataset(interleaveNode(this.node, async (element: T) => (await convert(element)).node, sizes));
+    return new Dataset(
+      interleaveNode(this.node, async (element: T) => nodeOf(await convert(element), 'the function of interleave returned'), sizes),
+    );
   }
 
   /**
@@ -81,6 +126,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * Buffers become lists. Objects are batched field by field. The last batch may be smaller.
    */
   batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
+    checkOptionValues('batch', options, { dropRemainder: isFlag });
     return new Dataset(batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false), true);
   }
 
@@ -90,7 +136,8 @@ export class Dataset<T> implements AsyncIterable<T> {
    * different ranks may have different lengths in the same step.
    */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
-    const prepare = (items: readonly T[]) => pad(items, options);
+    checkOptionValues('paddedBatch', options, PADDED_BATCH);
+    const prepare = (items: readonly T[], first: number) => pad(items, options, first);
     return new Dataset(batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false, prepare), true);
   }
 
@@ -123,7 +170,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   shard(shards: number, index: number): Dataset<T> {
     wholeNumber('shards', shards);
     if (wholeNumber('shard', index, 0) >= shards) {
-      throw new TonyError('DATA_INVALID', `there is no shard ${index}: the shards are numbered from 0 to ${shards - 1}`);
+      throw new TonyError('USAGE', `there is no shard ${index}: the shards are numbered from 0 to ${shards - 1}`);
     }
     return this.#with(shardNode(this.node, { index, count: shards }));
   }
@@ -142,6 +189,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * Each rank caches its own share. Call `shuffle` after `cache`, or the order stays the same in all epochs.
    */
   cache(options: CacheOptions = {}): Dataset<T> {
+    checkOptionValues('cache', options, CACHE);
     return this.#with(new CacheNode(this.node, options));
   }
 
@@ -163,6 +211,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * @throws TonyError NOT_FOUND, ACCESS_DENIED, HDFS_UNREACHABLE or DATA_INVALID, while elements are read.
    */
   read(options: ReadOptions = {}): DatasetReader<T> {
+    checkOptionValues('read', options, READ);
     return new DatasetReader(this.node, options);
   }
 
@@ -171,7 +220,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * split. The dataset must not use operations such as `shuffle`, `repeat`, `take`, `skip` and `shard`.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
-  splits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): Promise<SplitList> {
+  splits(options: Pick<ReadOptions, 'storage' | 'signal' | 'lists'> = {}): Promise<SplitList> {
     return splitsOf(this.node, options);
   }
 
@@ -183,7 +232,7 @@ export class Dataset<T> implements AsyncIterable<T> {
    * Outside a job, yields all splits. In a role with ranks, each new generation starts over with all splits.
    * @throws TonyError NOT_FOUND, DATA_INVALID.
    */
-  async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal'> = {}): AsyncGenerator<number, void> {
+  async *claimSplits(options: Pick<ReadOptions, 'storage' | 'signal' | 'lists'> = {}): AsyncGenerator<number, void> {
     yield* claimSplits(await this.splits(options), options.signal ?? new AbortController().signal);
   }
 
@@ -220,4 +269,24 @@ export class Dataset<T> implements AsyncIterable<T> {
   #with<U>(node: DatasetNode<U>): Dataset<U> {
     return new Dataset(node, this.isBatched);
   }
+}
+
+function mustBeFunction(method: string, value: unknown): void {
+  if (typeof value !== 'function') {
+    throw new TonyError('USAGE', `${method} received ${describeValue(value)} instead of a function`);
+  }
+}
+
+/**
+ * Returns the node of a dataset that the program has passed or returned.
+ * @param what begins the error message.
+ * @throws TonyError DATA_INVALID if the value is not a dataset.
+ */
+export function nodeOf<T>(dataset: Dataset<T>, what: string): DatasetNode<T> {
+  if (!(dataset instanceof Dataset)) {
+    throw new TonyError('DATA_INVALID', `${what} ${describeValue(dataset)} instead of a dataset`, {
+      hint: 'Create datasets with functions such as lines(), fromArray() or fromTfDataset().',
+    });
+  }
+  return dataset.node;
 }

@@ -1,9 +1,9 @@
+import { readTask } from '../../../contract/process/task.ts';
+import { FEED_LEAVE, FEED_TAKE } from '../../../contract/services/service-names.ts';
+import { type ServiceReply, Services } from '../../../contract/services/services.ts';
 import { anySignal } from '../../../platform/async/any-signal.ts';
-import { wholeNumber } from '../../../platform/check-options.ts';
+import { checkOptionValues, isWhole } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import { FEED_LEAVE, FEED_TAKE } from '../../process/service-names.ts';
-import { type ServiceReply, Services } from '../../process/services.ts';
-import { readTask } from '../../process/task.ts';
 import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { Dataset } from './dataset.ts';
@@ -30,9 +30,10 @@ let openedReaders = 0;
  * @throws TonyError USAGE if a program reads the feed outside a job.
  */
 export function fromFeed(name: string, options: FeedSourceOptions = {}): Dataset<Buffer> {
-  const producers = wholeNumber('producers', options.producers ?? 1);
+  checkOptionValues('fromFeed', options, { producers: isWhole(1) });
+  const { producers = 1 } = options;
   if (!/^[\w.-]{1,100}$/.test(name)) {
-    throw new TonyError('DATA_INVALID', `"${name}" is not a valid feed name: use letters, digits, dots, underscores and dashes`);
+    throw new TonyError('USAGE', `"${name}" is not a valid feed name: use letters, digits, dots, underscores and dashes`);
   }
   return new Dataset(feedNode(name, producers));
 }

@@ -1,11 +1,12 @@
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
-import { shuffledOrder } from '../../process/random.ts';
+import { shuffledOrder } from '../../../platform/random.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
-import { withLocalCopies } from '../local-copy/local-copy.ts';
+import { localContext } from '../local-copy/local-copy.ts';
 import { deal } from '../reading/deal.ts';
 import { dispatchedStream } from '../reading/dispatched.ts';
-import { type DataFile, type FileLister, type Files, fingerprint, listerOf, otherFiles } from '../reading/file-set.ts';
+import { type DataFile, type Files, fingerprint, otherFiles } from '../reading/file-set.ts';
+import { type FileLister, InputFiles } from '../reading/input-files.ts';
 import type { DatasetNode, ReadContext, SplitRead } from '../reading/read-context.ts';
 import type { FileFormat, Split } from '../reading/split.ts';
 import { type Chunk, type ChunkStream, DeferredStream } from '../reading/stream.ts';
@@ -27,7 +28,7 @@ export class FileSource<T> implements DatasetNode<T> {
   readonly #options: SourceOptions;
 
   constructor(files: Files | FileLister, format: FileFormat<T>, options: SourceOptions) {
-    this.#list = typeof files === 'function' ? files : listerOf(files);
+    this.#list = typeof files === 'function' ? files : new InputFiles([files], options.refresh).list;
     this.#format = format;
     this.#options = options;
   }
@@ -35,7 +36,7 @@ export class FileSource<T> implements DatasetNode<T> {
   open(outer: ReadContext, from: Json): ChunkStream<T> {
     return new DeferredStream(async () => {
       const { share, split, fileOrderSeed, passes } = outer;
-      const files = await this.#list(outer.storage);
+      const files = await this.#list(outer);
       const context = await this.#withLocalCopies(outer, files);
       if (split !== undefined) {
         return this.#openSplit(files, split, context, from);
@@ -69,8 +70,7 @@ export class FileSource<T> implements DatasetNode<T> {
     if (localCopy === false) {
       return context;
     }
-    const options = localCopy === true ? {} : localCopy;
-    return { ...context, storage: await withLocalCopies(context.storage, files, options, context.onNotice) };
+    return await localContext(context, files, localCopy);
   }
 
   async #cut(files: readonly DataFile[], readers: number, context: ReadContext): Promise<Split[]> {

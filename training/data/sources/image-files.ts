@@ -1,12 +1,12 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { Column } from '../../../contract/encoding/idx.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
-import type { Storage } from '../../../storage/storage.ts';
 import { nameOf, parentUri } from '../../../storage/uri.ts';
-import type { Column } from '../../encoding/idx.ts';
 import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from '../formats/file-format.ts';
 import { codecsOf, type DecodeImageOptions, decodeImage } from '../formats/image.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
-import { type DataFile, type Files, listFiles } from '../reading/file-set.ts';
+import { type DataFile, type Files, namesOf } from '../reading/file-set.ts';
+import { InputFiles, type ListingContext, type Refresh } from '../reading/input-files.ts';
 import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
 import { DeferredStream } from '../reading/stream.ts';
 import { chunkMapNode } from '../transforms/map.ts';
@@ -30,18 +30,24 @@ const IMAGE = /\.(png|jpe?g|bmp|gif)$/i;
 
 /** Lists the images in the class folders. Each image's label is the number of its folder. */
 export async function labelledImages(
-  storage: Storage,
+  context: ListingContext,
   files: Files,
-  classNames?: readonly string[],
+  { classNames, refresh }: { readonly classNames?: readonly string[] | undefined; readonly refresh?: Refresh | undefined } = {},
 ): Promise<{ readonly files: DataFile[]; readonly classNames: readonly string[]; labelOf(uri: string): number }> {
-  const images = (await listFiles(storage, files)).filter(({ uri }) => IMAGE.test(uri));
+  const images = (await new InputFiles([files], refresh).list(context)).filter(({ uri }) => IMAGE.test(uri));
   const names = classNames ?? [...new Set(images.map(({ uri }) => folderOf(uri)))].sort();
   const labels = new Map(names.map((name, label) => [name, label]));
   const counting = images.filter(({ uri }) => labels.has(folderOf(uri)));
   if (counting.length === 0) {
-    throw new TonyError('NOT_FOUND', `no PNG, JPEG, BMP or GIF image matches ${[files].flat().join(', ')}`, {
-      hint: 'Pass a pattern that matches the class folders, as in images(tf, "flowers/*").',
-    });
+    throw new TonyError(
+      'NOT_FOUND',
+      `no PNG, JPEG, BMP or GIF image matches ${namesOf(files)
+        .map(({ text }) => text)
+        .join(', ')}`,
+      {
+        hint: 'Pass a pattern that matches the class folders, as in images(tf, "flowers/*").',
+      },
+    );
   }
   return { files: counting, classNames: names, labelOf: (uri) => labels.get(folderOf(uri)) as number };
 }
@@ -53,6 +59,12 @@ function folderOf(uri: string): string {
 /** Reads and decodes image files. */
 export function imageNode(tf: typeof tfjs, names: Files, options: ImageOptions): DatasetNode<ImageElement> {
   codecsOf(tf);
+  if (options.refresh === 'epoch' && options.classNames === undefined) {
+    throw new TonyError(
+      'USAGE',
+      "images with refresh: 'epoch' needs classNames, because a new folder would change the numbers of the classes",
+    );
+  }
   const decode = (uri: string, bytes: Buffer, onDamage: ReadContext['onDamage']): Column | null => {
     try {
       return decodeImage(tf, bytes, options);
@@ -68,7 +80,7 @@ export function imageNode(tf: typeof tfjs, names: Files, options: ImageOptions):
   return {
     open: (context, from) =>
       new DeferredStream(async () => {
-        const { files, labelOf } = await labelledImages(context.storage, names, options.classNames);
+        const { files, labelOf } = await labelledImages(context, names, options);
         const contents = contentsNode(new FileSource(async () => files, listedFiles, options), options);
         const images = chunkMapNode(contents, (items: readonly FileContents[], { onDamage }) =>
           items.flatMap(({ uri, bytes }) => {

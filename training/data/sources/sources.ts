@@ -1,22 +1,193 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import {
+  checkOptionValues,
+  isAnything,
+  isFlag,
+  isObject,
+  isOneOf,
+  isOptions,
+  isRecordOf,
+  isText,
+  isTexts,
+  isWhole,
+  type OptionRule,
+  type OptionRules,
+} from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import { type CsvOptions, type CsvRow, csvFormat, type LabelledCsvRow } from '../formats/csv.ts';
+import { type ColumnConfig, type CsvOptions, type CsvRow, csvFormat, type LabelledCsvRow } from '../formats/csv.ts';
 import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from '../formats/file-format.ts';
 import { type IdxOptions, type IdxRecord, idxFormat } from '../formats/idx-format.ts';
-import { lineFormat } from '../formats/line-format.ts';
+import { parseJsonLine } from '../formats/json-line.ts';
+import { lineFormat, type TextOptions } from '../formats/line-format.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
 import { type AvroOptions, avroFormat } from '../formats/tables/avro-format.ts';
 import { type ParquetOptions, parquetFormat } from '../formats/tables/parquet-format.ts';
 import type { TableRow } from '../formats/tables/table-values.ts';
 import { type RecordOptions, tfRecordFormat } from '../formats/tfrecord-format.ts';
-import { type DataFile, type Files, listerOfColumns } from '../reading/file-set.ts';
+import type { LocalCopyOptions } from '../local-copy/local-blocks.ts';
+import { deal } from '../reading/deal.ts';
+import { disposeElement } from '../reading/dispose.ts';
+import type { DataFile, Files } from '../reading/file-set.ts';
+import { InputFiles } from '../reading/input-files.ts';
+import { checkIterable, type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
+import { CHUNK_ELEMENTS, type Chunk, streamOf } from '../reading/stream.ts';
 import { type SampleOptions, sampleNode } from '../transforms/sample.ts';
 import { zipNode } from '../transforms/zip.ts';
-import { Dataset } from './dataset.ts';
+import { Dataset, nodeOf } from './dataset.ts';
 import { FileSource } from './file-source.ts';
 import { type ImageElement, type ImageOptions, imageNode, labelledImages } from './image-files.ts';
-import { elementsOfTfData, iterableNode } from './memory.ts';
+
+/**
+ * Yields elements from memory or from a function. Each reader iterates over all elements and uses its share.
+ *
+ * State: the number of elements before the position.
+ */
+function iterableNode<T>(
+  iterate: (missedPasses: number) => Iterable<T> | AsyncIterable<T>,
+  chunkElements = CHUNK_ELEMENTS,
+): DatasetNode<T> {
+  async function* chunks(skip: number, { missedPasses = 0, signal }: ReadContext): AsyncGenerator<Chunk<T>, void> {
+    let index = 0;
+    const elements = iterate(missedPasses);
+    checkIterable(elements, 'the dataset received', [Symbol.iterator, Symbol.asyncIterator]);
+    for await (const all of inChunks(elements, chunkElements, signal)) {
+      const items = all.slice(Math.max(0, skip - index));
+      disposeElement(all.slice(0, all.length - items.length));
+      index += all.length;
+      if (items.length > 0) {
+        yield { items, from: index - items.length, bytes: 0 };
+      }
+    }
+  }
+  return {
+    open(context, from) {
+      refuseSplits(context, 'fromArray, fromGenerator or fromTfDataset', 'its elements do not come from files');
+      return deal((at) => streamOf(chunks((at as number | null) ?? 0, context)), context.share, from);
+    },
+  };
+}
+
+/** Groups elements into chunks, because an `await` for each element often costs more than processing it. */
+async function* inChunks<T>(elements: Iterable<T> | AsyncIterable<T>, size: number, signal: AbortSignal): AsyncGenerator<T[], void> {
+  let items: T[] = [];
+  if (Symbol.iterator in elements) {
+    for (const item of elements) {
+      if (items.push(item) < size) {
+        continue;
+      }
+      signal.throwIfAborted();
+      yield items;
+      items = [];
+    }
+  } else {
+    for await (const item of elements) {
+      signal.throwIfAborted();
+      if (items.push(item) < size) {
+        continue;
+      }
+      yield items;
+      items = [];
+    }
+  }
+  if (items.length > 0) {
+    yield items;
+  }
+}
+
+/**
+ * Yields the elements of a tf.data dataset. Every reader must get the same elements in the same order. Like `model.fitDataset`, it also
+ * uses an element that a generator returns together with `done: true`.
+ * @param missedPasses the passes read before a restart. `shuffle` draws a new order for each iterator, so the iterators of these passes are
+ *   created again.
+ */
+async function* elementsOfTfData<T>(dataset: tfjs.data.Dataset<tfjs.TensorContainer>, missedPasses: number): AsyncGenerator<T, void> {
+  for (let pass = 0; pass < missedPasses; pass++) {
+    await dataset.iterator();
+  }
+  const iterator = await dataset.iterator();
+  for (;;) {
+    const { done, value } = await iterator.next();
+    if (!done || (value !== null && value !== undefined)) {
+      yield value as T;
+    }
+    if (done) {
+      return;
+    }
+  }
+}
+
+const isLocalCopy = isOptions<LocalCopyOptions>({ maxBytes: isWhole(0), keepFreeBytes: isWhole(0), folder: isText });
+
+const SOURCE: OptionRules<SourceOptions> = {
+  shardPolicy: isOneOf('auto', 'file', 'data', 'off'),
+  splitBytes: isWhole(1),
+  localCopy: (value, name) => (typeof value === 'boolean' || isLocalCopy(value, name) === null ? null : 'true, false or an object'),
+  refresh: isOneOf('never', 'epoch'),
+};
+
+const compression = isOneOf('auto', 'none', 'gzip', 'zlib');
+const RECORDS: OptionRules<RecordOptions> = { compression, skipDamaged: isFlag, maxRecordBytes: isWhole(1) };
+const TEXT: OptionRules<TextOptions> = { ...RECORDS, encoding: isOneOf('utf-8', 'latin1') };
+const isColumns: OptionRule = (value, name) =>
+  isTexts(value) ?? ((value as readonly string[]).length === 0 ? `a list of at least one column; without ${name}, all are read` : null);
+const TABLE = { columns: isColumns, fill: isObject } as const;
+const CONTENTS: OptionRules<ContentsOptions> = {
+  parallelCalls: isWhole(1),
+  maxRecordBytes: isWhole(1),
+  localCopy: SOURCE.localCopy,
+};
+
+const isColumnConfig = isOptions<ColumnConfig>({
+  required: isFlag,
+  dtype: isOneOf('float32', 'int32', 'bool', 'string'),
+  default: (value) => (['number', 'boolean', 'string'].includes(typeof value) ? null : 'a number, a string, true or false'),
+  isLabel: isFlag,
+});
+const CSV: OptionRules<CsvOptions> = {
+  ...TEXT,
+  hasHeader: isFlag,
+  columnNames: isTexts,
+  columnConfigs: isRecordOf(isColumnConfig),
+  configuredColumnsOnly: isFlag,
+  delimiter: isText,
+  missingValues: isTexts,
+  isSplittable: isFlag,
+};
+const IDX: OptionRules<IdxOptions> = { compression, maxRecordBytes: isWhole(1) };
+const PARQUET: OptionRules<ParquetOptions> = { ...TABLE, maxGroupBytes: isWhole(1) };
+const AVRO: OptionRules<AvroOptions> = { ...TABLE, maxRecordBytes: isWhole(1) };
+const IMAGES: OptionRules<ImageOptions> = {
+  ...SOURCE,
+  ...CONTENTS,
+  classNames: isTexts,
+  skipDamaged: isFlag,
+  channels: isOneOf(0, 1, 3, 4),
+  size: (value) =>
+    Array.isArray(value) && value.length === 2 && value.every((each) => isWhole(1)(each) === null) ? null : '[height, width]',
+  interpolation: isOneOf('bilinear', 'nearest'),
+  cropToAspectRatio: isFlag,
+};
+
+/** The rules for the options of each source, by the name of its function. */
+const RULES = {
+  tfrecords: { ...SOURCE, ...RECORDS },
+  lines: { ...SOURCE, ...TEXT },
+  jsonl: { ...SOURCE, ...TEXT },
+  csv: { ...SOURCE, ...CSV },
+  idx: { ...SOURCE, ...IDX },
+  parquet: { ...SOURCE, ...PARQUET },
+  avro: { ...SOURCE, ...AVRO },
+  files: SOURCE,
+  binaryFiles: { ...SOURCE, ...CONTENTS },
+  images: IMAGES,
+  sampleFrom: { weights: isAnything, seed: isWhole(0) },
+} as const;
+
+/** @throws TonyError USAGE for an unknown option or an invalid value. */
+function checkSourceOptions(source: keyof typeof RULES, options: object): void {
+  checkOptionValues<object>(source, options, RULES[source]);
+}
 
 /*
  * Dataset sources. Files are URIs (hdfs://, s3://, file://) or paths. Their names may be patterns (`part-*`, `{train,extra}-[0-9]*`), and a
@@ -29,11 +200,13 @@ import { elementsOfTfData, iterableNode } from './memory.ts';
  * of ranks.
  */
 export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
+  checkSourceOptions('tfrecords', options);
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));
 }
 
-/** Reads lines from UTF-8 text files, including empty lines. The lines do not include their line breaks. */
-export function lines(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<string> {
+/** Reads lines from text files, including empty lines. The lines do not include their line breaks, which are LF or CRLF. */
+export function lines(files: Files, options: TextOptions & SourceOptions = {}): Dataset<string> {
+  checkSourceOptions('lines', options);
   return new Dataset(
     new FileSource(
       files,
@@ -43,9 +216,13 @@ export function lines(files: Files, options: RecordOptions & SourceOptions = {})
   );
 }
 
-/** Reads files with one JSON value per line. Skips empty lines. */
-export function jsonl<T = unknown>(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<T> {
-  const parse = (line: string): T | undefined => (line.trim() === '' ? undefined : (JSON.parse(line) as T));
+/**
+ * Reads files with one JSON value per line. Skips empty lines. An integer that a number does not represent exactly is an error, as in the
+ * other formats.
+ */
+export function jsonl<T = unknown>(files: Files, options: TextOptions & SourceOptions = {}): Dataset<T> {
+  checkSourceOptions('jsonl', options);
+  const parse = (line: string): T | undefined => (line.trim() === '' ? undefined : (parseJsonLine(line) as T));
   return new Dataset(
     new FileSource(
       files,
@@ -60,6 +237,7 @@ export function jsonl<T = unknown>(files: Files, options: RecordOptions & Source
  * form `{ xs, ys }`. Types, defaults and required values work as they do in tf.data.csv.
  */
 export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {
+  checkSourceOptions('csv', options);
   return new Dataset(new FileSource(files, csvFormat(options), options)) as unknown as Dataset<Row>;
 }
 
@@ -77,6 +255,7 @@ export function idx<T = Record<string, IdxRecord>>(
   options?: IdxOptions & SourceOptions,
 ): Dataset<T>;
 export function idx(files: Files | Readonly<Record<string, Files>>, options: IdxOptions & SourceOptions = {}): Dataset<unknown> {
+  checkSourceOptions('idx', options);
   if (typeof files === 'string' || Array.isArray(files)) {
     return new Dataset(
       new FileSource(
@@ -88,10 +267,10 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
   }
   const names = Object.keys(files);
   if (names.length === 0) {
-    throw new TonyError('DATA_INVALID', 'idx requires at least one file');
+    throw new TonyError('USAGE', 'idx requires at least one file');
   }
   const format = idxFormat(options, (values) => Object.fromEntries(names.map((name, index) => [name, values[index]])));
-  return new Dataset(new FileSource(listerOfColumns(Object.values(files)), format, options));
+  return new Dataset(new FileSource(new InputFiles(Object.values(files), options.refresh).list, format, options));
 }
 
 /**
@@ -101,6 +280,7 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
  * @throws TonyError DATA_INVALID, while elements are read, if a file is damaged or no tensor can hold a type or value.
  */
 export function parquet<Row = TableRow>(files: Files, options: ParquetOptions & SourceOptions = {}): Dataset<Row> {
+  checkSourceOptions('parquet', options);
   return new Dataset(new FileSource(files, parquetFormat(options), options)) as unknown as Dataset<Row>;
 }
 
@@ -110,6 +290,7 @@ export function parquet<Row = TableRow>(files: Files, options: ParquetOptions & 
  * @throws TonyError DATA_INVALID, while elements are read, if a file is damaged or no tensor can hold a type or value.
  */
 export function avro<Row = TableRow>(files: Files, options: AvroOptions & SourceOptions = {}): Dataset<Row> {
+  checkSourceOptions('avro', options);
   return new Dataset(new FileSource(files, avroFormat(options), options)) as unknown as Dataset<Row>;
 }
 
@@ -126,18 +307,16 @@ export function zip<const T extends Readonly<Record<string, Dataset<unknown>>>>(
 ): Dataset<{ -readonly [Name in keyof T]: T[Name] extends Dataset<infer Element> ? Element : never }>;
 export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<string, Dataset<unknown>>>): Dataset<unknown> {
   const parts: readonly Dataset<unknown>[] = Object.values(datasets);
+  const nodes = parts.map((part) => nodeOf(part, 'zip received'));
   if (parts.length === 0) {
-    throw new TonyError('DATA_INVALID', 'zip requires at least one dataset');
+    throw new TonyError('USAGE', 'zip requires at least one dataset');
   }
   if (parts.some(({ isBatched }) => isBatched !== parts[0]?.isBatched)) {
-    throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be zipped');
+    throw new TonyError('USAGE', 'batched and unbatched datasets cannot be zipped');
   }
   const names = Object.keys(datasets);
   const combine = (elements: readonly unknown[]) => Object.fromEntries(names.map((name, index) => [name, elements[index]]));
-  const node = zipNode<unknown>(
-    parts.map((part) => part.node),
-    Array.isArray(datasets) ? (elements) => [...elements] : combine,
-  );
+  const node = zipNode<unknown>(nodes, Array.isArray(datasets) ? (elements) => [...elements] : combine);
   return new Dataset(node, parts[0]?.isBatched ?? false);
 }
 
@@ -146,27 +325,30 @@ export function zip(datasets: readonly Dataset<unknown>[] | Readonly<Record<stri
  * dataset. The selection differs between epochs, but is the same in every run.
  */
 export function sampleFrom<T>(datasets: readonly Dataset<T>[], options: SampleOptions = {}): Dataset<T> {
+  checkSourceOptions('sampleFrom', options);
+  const nodes = datasets.map((dataset) => nodeOf(dataset, 'sampleFrom received'));
   const { weights = datasets.map(() => 1), seed = null } = options;
   if (weights.length !== datasets.length || datasets.length === 0) {
-    throw new TonyError('DATA_INVALID', `sampleFrom has ${datasets.length} datasets and ${weights.length} weights`);
+    throw new TonyError('USAGE', `sampleFrom has ${datasets.length} datasets and ${weights.length} weights`);
   }
   if (!weights.every((weight) => Number.isFinite(weight) && weight >= 0)) {
-    throw new TonyError('DATA_INVALID', `the weights of sampleFrom are ${weights.join(', ')}, but must not be negative`);
+    throw new TonyError('USAGE', `the weights of sampleFrom are ${weights.join(', ')}, but must not be negative`);
   }
   if (datasets.some(({ isBatched }) => isBatched !== datasets[0]?.isBatched)) {
-    throw new TonyError('DATA_INVALID', 'batched and unbatched datasets cannot be mixed');
+    throw new TonyError('USAGE', 'batched and unbatched datasets cannot be mixed');
   }
-  const nodes = datasets.map(({ node }) => node);
   return new Dataset(sampleNode(nodes, weights, seed), datasets[0]?.isBatched ?? false);
 }
 
 /** Yields one element for each file, without its contents. */
 export function files(names: Files, options: SourceOptions = {}): Dataset<DataFile> {
+  checkSourceOptions('files', options);
   return new Dataset(new FileSource(names, listedFiles, options));
 }
 
 /** Yields one element for each file, with its contents. */
 export function binaryFiles(names: Files, options: SourceOptions & ContentsOptions = {}): Dataset<FileContents> {
+  checkSourceOptions('binaryFiles', options);
   return new Dataset(contentsNode(new FileSource(names, listedFiles, options), options));
 }
 
@@ -177,12 +359,13 @@ export function binaryFiles(names: Files, options: SourceOptions & ContentsOptio
  * @throws TonyError BACKEND_UNFIT if the backend cannot decode images.
  */
 export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}): Dataset<ImageElement> {
+  checkSourceOptions('images', options);
   return new Dataset(imageNode(tf, files, options));
 }
 
 /** Returns the class names in the order of the labels that `images` assigns if it gets no `classNames`. */
 export async function imageClasses(storage: Storage, files: Files): Promise<readonly string[]> {
-  return (await labelledImages(storage, files)).classNames;
+  return (await labelledImages({ storage }, files)).classNames;
 }
 
 /** Creates a dataset from elements in memory. */

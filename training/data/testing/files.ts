@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { encodeTfRecord } from '../../encoding/tfrecord.ts';
+import { encodeTfRecord } from '../../../contract/encoding/tfrecord.ts';
 
 export async function folderWith(files: Readonly<Record<string, string | Uint8Array>> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'datasets-'));

@@ -4,17 +4,19 @@ import { type Batched, collate } from './collate.ts';
 
 /**
  * Combines elements into batches.
- * @param prepare gives all elements in a batch the same shape, for example by padding.
+ * @param prepare gives all elements in a batch the same shape, for example by padding. It receives the elements of the batch and the number
+ *   of the first one.
  */
 export function batchNode<T>(
   inner: DatasetNode<T>,
   size: number,
   dropRemainder: boolean,
-  prepare = (items: readonly T[]): readonly T[] => items,
+  prepare = (items: readonly T[], _first: number): readonly T[] => items,
 ): DatasetNode<Batched<T>> {
   return {
     open(context, state) {
       const cursor = new Cursor((at) => inner.open(context, at), state);
+      let first = 1;
       return {
         next: async () => {
           const from = cursor.state();
@@ -22,7 +24,9 @@ export function batchNode<T>(
           if (items.length === 0 || (dropRemainder && items.length < size)) {
             return null;
           }
-          return { items: [collate(prepare(items))], from, bytes };
+          const batch = collate(prepare(items, first), first);
+          first += items.length;
+          return { items: [batch], from, bytes };
         },
         close: () => cursor.close(),
       };

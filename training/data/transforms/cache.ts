@@ -1,9 +1,9 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
+import { encodeTfRecord, TfRecordParser } from '../../../contract/encoding/tfrecord.ts';
 import { messageOf, TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
-import { encodeTfRecord, TfRecordParser } from '../../encoding/tfrecord.ts';
 import { createScratchFolder, removeScratchFolder } from '../local-copy/scratch-folder.ts';
 import { type DatasetNode, type ReadContext, undispatched } from '../reading/read-context.ts';
 import { type Chunk, type ChunkStream, streamOf } from '../reading/stream.ts';

@@ -1,7 +1,7 @@
 import type { Json } from '../../../platform/json-value.ts';
 import { Cursor } from '../reading/cursor.ts';
 import { disposeElement } from '../reading/dispose.ts';
-import type { DatasetNode, ReadContext } from '../reading/read-context.ts';
+import { checkIterable, type DatasetNode, type ReadContext } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 
 /** Converts the elements of each chunk. The new chunk has the same position as the original chunk. */
@@ -60,7 +60,9 @@ export function flatMapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) =
     const results: U[] = [];
     for (const item of items) {
       const made = convert(item);
-      for (const result of isPromise(made) ? await made : made) {
+      const list = isPromise(made) ? await made : made;
+      checkIterable(list, 'the function of flatMap returned', [Symbol.iterator]);
+      for (const result of list) {
         results.push(result);
       }
     }

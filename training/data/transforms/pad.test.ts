@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Column } from '../../../contract/encoding/idx.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
-import type { Column } from '../../encoding/idx.ts';
 import { fromArray } from '../sources/sources.ts';
 
 const storage = new FileStorage();
@@ -66,9 +66,11 @@ describe('paddedBatch', () => {
     const batch = (elements: readonly unknown[], shapes: Record<string, number[]> = {}) =>
       fromArray(elements).paddedBatch(10, { shapes }).toArray({ storage });
     await expect(batch([{ xs: [1, 2, 3] }], { xs: [2] })).rejects.toThrow(
-      'field xs of the dataset has the shape [3], which does not fit into [2]',
+      'field xs of element 1 of the dataset has the shape [3], which does not fit into [2]',
     );
-    await expect(batch([{ xs: [1] }, { xs: [[1]] }])).rejects.toThrow('field xs of the dataset has 1 axes in one element and 2 in another');
+    await expect(batch([{ xs: [1] }, { xs: [[1]] }])).rejects.toThrow(
+      'field xs of element 2 of the dataset has 2 axes; in element 1, it has 1',
+    );
     await expect(batch([{ xs: [1] }], { xs: [2, 2] })).rejects.toThrow('has 1 axes, but the shape [2,2] given for it has 2');
   });
 });

@@ -1,5 +1,5 @@
-import type { Column } from '../../encoding/idx.ts';
-import { columnOf, misfit } from './collate.ts';
+import type { Column } from '../../../contract/encoding/idx.ts';
+import { type BatchField, columnOf, different, misfit, subfield } from './collate.ts';
 
 export interface PaddedBatchOptions {
   /** The padding value. Default: 0. */
@@ -14,14 +14,15 @@ export interface PaddedBatchOptions {
 /**
  * Pads the arrays in each field to the same shape. Elements are numbers, arrays, or objects that contain arrays. All other values remain
  * unchanged.
+ * @param first number of the first element, for error messages.
  * @throws TonyError DATA_INVALID if a field has arrays with different numbers of axes, or an array that exceeds its shape in `shapes`.
  */
-export function pad<T>(elements: readonly T[], options: PaddedBatchOptions): readonly T[] {
-  return padField(elements, '', options) as readonly T[];
+export function pad<T>(elements: readonly T[], options: PaddedBatchOptions, first: number): readonly T[] {
+  return padField(elements, { name: '', first }, options) as readonly T[];
 }
 
-function padField(values: readonly unknown[], field: string, options: PaddedBatchOptions): readonly unknown[] {
-  const columns = values.map(columnOf);
+function padField(values: readonly unknown[], field: BatchField, options: PaddedBatchOptions): readonly unknown[] {
+  const columns = values.map((value, index) => columnOf(value, field, index));
   if (columns.every((column) => column !== null)) {
     return padColumns(columns, field, options);
   }
@@ -32,7 +33,7 @@ function padField(values: readonly unknown[], field: string, options: PaddedBatc
   for (const name of Object.keys(results[0] ?? {})) {
     const padded = padField(
       results.map((result) => result[name]),
-      field === '' ? name : `${field}.${name}`,
+      subfield(field, name),
       options,
     );
     for (const [index, result] of results.entries()) {
@@ -46,24 +47,28 @@ function isFields(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value) && !('dataSync' in value);
 }
 
-function padColumns(columns: readonly Column[], field: string, { value = 0, side = 'end', shapes }: PaddedBatchOptions): readonly Column[] {
+function padColumns(
+  columns: readonly Column[],
+  field: BatchField,
+  { value = 0, side = 'end', shapes }: PaddedBatchOptions,
+): readonly Column[] {
   const axes = columns[0]?.shape.length ?? 0;
-  const odd = columns.find(({ shape }) => shape.length !== axes);
-  if (odd !== undefined) {
-    throw misfit(field, `has ${axes} axes in one element and ${odd.shape.length} in another`);
+  const odd = columns.findIndex(({ shape }) => shape.length !== axes);
+  if (odd !== -1) {
+    throw different(field, odd, `has ${columns[odd]?.shape.length} axes`, `it has ${axes}`);
   }
-  const wanted = shapes?.[field];
+  const wanted = shapes?.[field.name];
   if (wanted !== undefined && wanted.length !== axes) {
-    throw misfit(field, `has ${axes} axes, but the shape [${wanted}] given for it has ${wanted.length}`);
+    throw misfit(field, 0, `has ${axes} axes, but the shape [${wanted}] given for it has ${wanted.length}`);
   }
   const shape = Array.from(
     { length: axes },
     (_, axis) => wanted?.[axis] ?? Math.max(...columns.map((column) => column.shape[axis] as number)),
   );
-  return columns.map((column) => {
+  return columns.map((column, index) => {
     const tooLong = column.shape.find((size, axis) => size > (shape[axis] as number));
     if (tooLong !== undefined) {
-      throw misfit(field, `has the shape [${column.shape}], which does not fit into [${shape}]`);
+      throw misfit(field, index, `has the shape [${column.shape}], which does not fit into [${shape}]`);
     }
     return column.shape.every((size, axis) => size === shape[axis]) ? column : padded(column, shape, value, side);
   });

@@ -1,5 +1,5 @@
 import type { Json } from '../../../platform/json-value.ts';
-import { createRandom } from '../../process/random.ts';
+import { createRandom } from '../../../platform/random.ts';
 import { Cursor } from '../reading/cursor.ts';
 import { type DatasetNode, refuseSplits } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { Column } from '../../encoding/idx.ts';
+import type { Column } from '../../../contract/encoding/idx.ts';
 import { isColumn } from './collate.ts';
 
 /**

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { pushInto } from '../../connections/reader.ts';
+import { pushInto } from '../../../contract/connections/testing/push-into.ts';
 import { encodeFrame, MAX_HEAD_BYTES, type ServerFrameKind } from './frame.ts';
 import { ServerFrameReader } from './frame-reader.ts';
 

@@ -1,5 +1,5 @@
+import type { Reader } from '../../../contract/connections/reader.ts';
 import { messageOf } from '../../../platform/errors.ts';
-import type { Reader } from '../../connections/reader.ts';
 import { decodeFrame, FRAME_BYTES, type ServerFrame } from './frame.ts';
 
 export interface FrameEvents {

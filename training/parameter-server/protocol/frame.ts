@@ -1,5 +1,5 @@
-import type { Channel } from '../../connections/channel.ts';
-import { FrameHeader } from '../../encoding/frame-header.ts';
+import type { Channel } from '../../../contract/connections/channel.ts';
+import { FrameHeader } from '../../../contract/encoding/frame-header.ts';
 
 /**
  * The messages between a worker and a parameter server, in both directions, little-endian:

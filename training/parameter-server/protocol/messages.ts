@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { trainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import { trainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
 import { optimizerDescription } from './optimizer-description.ts';
 
 /*

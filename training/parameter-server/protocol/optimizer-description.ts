@@ -1,6 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import * as z from 'zod';
 import { TonyError } from '../../../platform/errors.ts';
+import { isBuiltIn } from '../../optimizer/optimizer-members.ts';
 
 const number = z.number();
 const rate = { learningRate: number };
@@ -26,19 +27,9 @@ export type OptimizerDescription = Readonly<z.infer<typeof optimizerDescription>
  *   run such an optimizer.
  */
 export function describeOptimizer(tf: typeof tfjs, optimizer: tfjs.Optimizer): OptimizerDescription {
-  const { SGDOptimizer, MomentumOptimizer, AdagradOptimizer, AdadeltaOptimizer, AdamOptimizer, AdamaxOptimizer, RMSPropOptimizer } = tf;
-  const own: readonly unknown[] = [
-    SGDOptimizer,
-    MomentumOptimizer,
-    AdagradOptimizer,
-    AdadeltaOptimizer,
-    AdamOptimizer,
-    AdamaxOptimizer,
-    RMSPropOptimizer,
-  ];
   const kind = (optimizer as object).constructor;
   const described = optimizerDescription.safeParse({ className: optimizer.getClassName(), config: optimizer.getConfig() });
-  if (!own.includes(kind) || !described.success) {
+  if (!isBuiltIn(tf, optimizer) || !described.success) {
     throw new TonyError('MODEL_INVALID', `parameter servers do not support the optimizer ${kind.name}`, {
       hint: 'Use one of tf.train: sgd, momentum, adagrad, adadelta, adam, adamax, rmsprop; or set strategy: all-reduce in job.yaml.',
     });

@@ -1,10 +1,10 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { StoredTensor } from '../../../contract/checkpoint/checkpoint-format.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
-import { copyOf, misfit } from '../../model/training-state.ts';
+import { copyOf, misfit } from '../../model/stored-tensors.ts';
+import { weightKey } from '../protocol/keys.ts';
 import { numbersOf, type Piece } from '../protocol/layout.ts';
 import type { AdditionHead, OptimizerHead } from '../protocol/messages.ts';
-import { weightKey } from '../protocol/weight-key.ts';
 import { ServedOptimizer, type ServedState } from './served-optimizer.ts';
 import { ServedVariable, sizeOf } from './served-variable.ts';
 

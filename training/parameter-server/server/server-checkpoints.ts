@@ -1,7 +1,7 @@
+import type { ShardDescription, StoredTensor } from '../../../contract/checkpoint/checkpoint-format.ts';
+import { CheckpointStore } from '../../../contract/checkpoint/checkpoint-store.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import type { ShardDescription, StoredTensor } from '../../checkpoint/checkpoint-format.ts';
-import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
 import type { ServerAskOf } from '../protocol/messages.ts';
 import type { ServedShard } from './served-shard.ts';
 

@@ -1,11 +1,11 @@
 import { readdir } from 'node:fs/promises';
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { CheckpointStore } from '../../../contract/checkpoint/checkpoint-store.ts';
+import { folder } from '../../../contract/testing/folder.ts';
 import type { TonyError } from '../../../platform/errors.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
-import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
-import { folder } from '../../testing/resources.ts';
 import type { ServerAsk } from '../protocol/messages.ts';
 import { ServerSession } from './session.ts';
 import type { Client } from './worker-request.ts';

@@ -1,17 +1,142 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { TrainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import type { ServerAsk, ServerAskOf } from '../protocol/messages.ts';
-import { CheckpointPause } from './checkpoint-pause.ts';
 import { DelayedRequests } from './delayed-requests.ts';
-import { checkEntered, unusedByChief } from './entered-variables.ts';
 import { RunClock } from './run-clock.ts';
-import { RunEnd } from './run-end.ts';
 import { ServedShard } from './served-shard.ts';
 import { ServerCheckpoints } from './server-checkpoints.ts';
 import { SharedTensors } from './shared-tensors.ts';
 import { type Client, WorkerRequest } from './worker-request.ts';
+
+/**
+ * Ends a run in two steps. First, all workers finish their steps. Then, the chief stores the last checkpoint and seals the run, while the
+ * other workers wait.
+ */
+class RunEnd {
+  readonly #clock: RunClock;
+  readonly #delayed: DelayedRequests;
+  #closing = false;
+  #sealed: { readonly failed: boolean } | null = null;
+
+  constructor(clock: RunClock, delayed: DelayedRequests) {
+    this.#clock = clock;
+    this.#delayed = delayed;
+  }
+
+  /** True once all workers have finished. The weights must then stay unchanged until the chief has stored the last checkpoint. */
+  get closing(): boolean {
+    return this.#closing;
+  }
+
+  get sealed(): boolean {
+    return this.#sealed !== null;
+  }
+
+  /** Marks the worker as finished. The worker receives the answer once all workers have finished. */
+  finish(request: WorkerRequest): void {
+    this.#clock.finish(request.rank);
+    this.#delayed.release();
+    this.#delayed.when(
+      request,
+      () => this.#clock.over,
+      () => {
+        this.#closing = true;
+        request.answer({});
+      },
+    );
+  }
+
+  /** Ends the run for all workers. @param failed true if the chief could not store the last checkpoint. */
+  seal(request: WorkerRequest, failed: boolean): void {
+    this.#sealed = { failed };
+    request.answer({});
+    this.#delayed.release();
+  }
+
+  awaitSeal(request: WorkerRequest): void {
+    this.#delayed.when(
+      request,
+      () => this.sealed,
+      () => request.answer({ failed: this.#sealed?.failed ?? false }),
+    );
+  }
+}
+
+/** @throws TonyError RING_MISMATCH if the worker's variables or optimizer differ from the chief's. */
+function checkEntered(shard: ServedShard, rank: number, { first, variables, optimizer }: ServerAskOf<'enter'>): void {
+  for (const [index, { name, shape }] of variables.entries()) {
+    const { described } = shard.variable(first + index);
+    if (String(described.shape) !== String(shape) || withoutNumbers(described.name) !== withoutNumbers(name)) {
+      const [there, here] = [`${described.name} [${described.shape}]`, `${name} [${shape}]`];
+      throw new TonyError('RING_MISMATCH', `variable ${first + index} is ${there} on rank 0, but ${here} on rank ${rank}`, {
+        hint: 'Every rank must train the same variables in the same order.',
+      });
+    }
+  }
+  const { className } = shard.optimizer(optimizer.index).description;
+  if (className !== optimizer.className) {
+    const both = `${className} on rank 0, but ${optimizer.className} on rank ${rank}`;
+    throw new TonyError('RING_MISMATCH', `optimizer ${optimizer.index} is ${both}`);
+  }
+}
+
+/**
+ * Creates the error for a worker that uses a variable or an optimizer in a step in which the chief did not use that variable or optimizer.
+ */
+function unusedByChief(shard: ServedShard, rank: number, { variables, first, step }: ServerAskOf<'enter'>): TonyError {
+  const [name] = variables.flatMap(({ name }, index) => (first + index < shard.count ? [] : [name]));
+  const what = name === undefined ? 'an optimizer' : `the variable ${name}`;
+  return new TonyError('RING_MISMATCH', `rank ${rank} trains ${what} in step ${step}, but rank 0 took that step without it`, {
+    hint: 'Pass the same variables to every step. Variables on which the loss does not depend keep their values.',
+  });
+}
+
+/** Removes the numbers that TensorFlow.js adds to make names unique: `dense_Dense3/kernel`, `first/kernel_1`, `17`. */
+function withoutNumbers(name: string): string {
+  return name.replaceAll(/_?\d+/g, '');
+}
+
+/**
+ * Makes all workers pause at the same iteration while the chief (rank 0) takes a checkpoint. Used only with staleness 0. messages.ts
+ * describes the messages `meet` and `part`.
+ */
+class CheckpointPause {
+  readonly #worldSize: number;
+  readonly #clock: RunClock;
+  readonly #delayed: DelayedRequests;
+  /** The iteration in each rank's last `meet`. */
+  readonly #met = new Map<number, number>();
+  /** The iteration in the chief's last `part`. */
+  #parted = -1;
+
+  constructor(worldSize: number, clock: RunClock, delayed: DelayedRequests) {
+    this.#worldSize = worldSize;
+    this.#clock = clock;
+    this.#delayed = delayed;
+  }
+
+  meet(request: WorkerRequest, step: number): void {
+    this.#met.set(request.rank, step);
+    const others = Array.from({ length: this.#worldSize }, (_, rank) => rank).filter((rank) => rank !== request.rank);
+    const haveMet = () => others.every((rank) => (this.#met.get(rank) ?? -1) >= step || this.#cannotPush(rank));
+    const isDue = request.rank === 0 ? haveMet : () => this.#parted >= step || this.#cannotPush(0);
+    this.#delayed.when(request, isDue, () => request.answer({}));
+    this.#delayed.release();
+  }
+
+  part(request: WorkerRequest, step: number): void {
+    this.#parted = Math.max(this.#parted, step);
+    request.answer({});
+    this.#delayed.release();
+  }
+
+  /** Returns true if this rank is disconnected, has finished, or must wait for other ranks before its next push. */
+  #cannotPush(rank: number): boolean {
+    return this.#clock.stateOf(rank) !== 'live' || this.#delayed.isInStep(rank);
+  }
+}
 
 export interface ServerTimeouts {
   /** The time in ms to wait for workers that have not joined yet. */

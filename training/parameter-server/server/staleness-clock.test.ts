@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { StalenessClock } from './staleness-clock.ts';
+import { StalenessClock } from './run-clock.ts';
 
 type Happening = { readonly what: 'step' | 'lose' | 'return' | 'give-up' | 'finish'; readonly rank: number };
 

@@ -3,6 +3,7 @@
  * weights as training without them, and does not leak tensors. Prints one line per optimizer.
  */
 import type * as tfjs from '@tensorflow/tfjs';
+import { listening } from '../../../contract/testing/listening.ts';
 import { Secret } from '../../../platform/secret.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { loadBackend } from '../../backend/backend.ts';
@@ -11,8 +12,7 @@ import { fit as fitModel } from '../../fit/fit.ts';
 import { Ring } from '../../ring/ring.ts';
 import { allReduceStrategy } from '../../strategy/all-reduce/all-reduce-strategy.ts';
 import type { StrategyFactory } from '../../strategy/strategy.ts';
-import { listening } from '../../testing/listening.ts';
-import { ParameterServer } from '../server/parameter-server.ts';
+import { ParameterServer } from '../server/serve.ts';
 import { parameterServerStrategy } from '../worker/parameter-server-strategy.ts';
 
 const { tf } = await loadBackend(1);

@@ -1,29 +1,27 @@
-import type * as tfjs from '@tensorflow/tfjs';
-import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
+import type { StoredTensor } from '../../../contract/checkpoint/checkpoint-format.ts';
 import type { ServerGroup } from './server-group.ts';
 
 /** The minimum interval in ms between uploads. Uploads may be large. */
 const UPDATE_MS = 2000;
 
 export interface FixedContent {
-  readonly variables: readonly tfjs.Variable[];
+  /** Values that differ after a change of the content. A variable's data ID changes with each assignment. */
+  readonly marks: () => readonly unknown[];
   readonly capture: () => Promise<StoredTensor[]>;
-  readonly restore: (tensors: readonly StoredTensor[]) => void;
+  readonly restore: (tensors: readonly StoredTensor[]) => Promise<void>;
 }
 
 /**
- * The non-trainable weights, including moving averages that layers update. The chief stores its weights on server 0. If a worker is
+ * State that the servers do not update: the non-trainable weights, including moving averages that layers update, the program's own variables,
+ * and the optimizer's hyperparameters. The chief stores its weights on server 0. If a worker is
  * replaced, its new process starts with the weights last uploaded by the chief. At the end of the run, all workers copy the chief's
  * weights.
  */
 export class FixedWeights {
   readonly #content: FixedContent;
   #sentAt = 0;
-  /**
-   * The weights' data IDs at the last upload. Each assignment gives a variable a new data ID, so a different data ID means that the weight
-   * has changed.
-   */
-  #sent: readonly object[] = [];
+  /** The marks at the last upload. */
+  #sent: readonly unknown[] = [];
 
   constructor(content: FixedContent) {
     this.#content = content;
@@ -39,13 +37,13 @@ export class FixedWeights {
 
   /** Waits until the chief has stored the weights, then copies them to this worker's variables. */
   async take(servers: ServerGroup, when: 'current' | 'last'): Promise<void> {
-    this.#content.restore(await servers.get(0, when));
+    await this.#content.restore(await servers.get(0, when));
     this.#noteSent();
   }
 
   /** Uploads the current weights if they have changed. Call this method only on the chief. */
   async update(servers: ServerGroup): Promise<void> {
-    if (this.#content.variables.some(({ dataId }, index) => dataId !== this.#sent[index])) {
+    if (this.#content.marks().some((mark, index) => mark !== this.#sent[index])) {
       this.#noteSent();
       await this.put(servers, 'current');
     }
@@ -59,6 +57,6 @@ export class FixedWeights {
 
   #noteSent(): void {
     this.#sentAt = performance.now();
-    this.#sent = this.#content.variables.map(({ dataId }) => dataId);
+    this.#sent = this.#content.marks();
   }
 }

@@ -32,6 +32,7 @@ export function readOptimizerState(tf: typeof tfjs, optimizer: tfjs.Optimizer, v
   const own = Object.entries(optimizer as unknown as Properties);
   const scalars = own.flatMap(([property, value]) => (value instanceof tf.Variable ? [[property, value.dataSync()[0] as number]] : []));
   const slots = OptimizerSlots.of(tf, optimizer);
+  slots.adopt(variables);
   return {
     iterations: optimizer.iterations,
     scalars: Object.fromEntries(scalars),

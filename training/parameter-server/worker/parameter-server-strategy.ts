@@ -1,20 +1,22 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { ShardDescription, StoredTensor, TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
-import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
+import type { ShardDescription, StoredTensor, TrainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
+import type { OpenedCheckpoint } from '../../../contract/checkpoint/checkpoint-store.ts';
 import { joinPositions } from '../../data/reading/dataset-position.ts';
+import { beginOptimizer, captureMembers, RANK_0, restoreOptimizer, type StateSource } from '../../model/optimizer-state.ts';
 import type { StepPart, StepValues } from '../../model/step-part.ts';
-import { capture, misfit, type NamedVariable, restoreWeights, typeOf } from '../../model/training-state.ts';
+import { capture, misfit, type NamedVariable, restoreNamed, typeOf } from '../../model/stored-tensors.ts';
+import { restoreWeights } from '../../model/training-state.ts';
 import type { NamedGradient } from '../../optimizer/named-gradient.ts';
+import { configurationOf } from '../../optimizer/optimizer-members.ts';
 import { lonePeers, type Peers } from '../../ring/peers.ts';
 import { clipGradients } from '../../strategy/clip-gradients.ts';
-import { hasFinalCheckpoint } from '../../strategy/final-checkpoint.ts';
 import { localGradients } from '../../strategy/local-gradients.ts';
-import { openCheckpointWriter } from '../../strategy/open-checkpoint-writer.ts';
 import { layerNames, placesOf } from '../../strategy/placement.ts';
 import { checkStepOptions } from '../../strategy/step-options.ts';
 import type { CheckpointPlan, StrategyContext, StrategyFactory, TrainingStrategy } from '../../strategy/strategy.ts';
+import { hasFinalCheckpoint, openCheckpointWriter } from '../../strategy/strategy-checkpoints.ts';
+import { weightKey } from '../protocol/keys.ts';
 import { captureAnswer, positionsAnswer, writeAnswer } from '../protocol/messages.ts';
-import { weightKey } from '../protocol/weight-key.ts';
 import { FixedWeights } from './fixed-weights.ts';
 import type { RemoteVariables } from './remote-variables.ts';
 import { endRun } from './run-seal.ts';
@@ -52,6 +54,7 @@ class ParameterServerStrategy implements TrainingStrategy {
   readonly #options: ParameterServers;
   readonly #context: StrategyContext;
   readonly #trained: readonly NamedVariable[];
+  readonly #fixedWeights: readonly NamedVariable[];
   readonly #fixed: FixedWeights;
   readonly #isFixed: (tensor: string) => boolean;
   readonly #run: ServerRun;
@@ -79,18 +82,29 @@ class ParameterServerStrategy implements TrainingStrategy {
       .filter(({ variable }) => !isTrained.has(variable.id))
       .map(({ variable }) => ({ name: ids.get(variable.id) as string, variable }));
     const fixedKeys = new Set(fixed.map(({ name }) => weightKey(name)));
-    this.#isFixed = (tensor) => fixedKeys.has(weightKey(tensor));
+    this.#isFixed = (tensor) => fixedKeys.has(weightKey(tensor)) || /^(members|variable)[:/]/.test(tensor);
+    this.#fixedWeights = fixed;
+    const { tf, model } = context;
+    const { optimizer } = model;
     this.#fixed = new FixedWeights({
-      variables: fixed.map(({ variable }) => variable),
-      capture: () => capture(context.tf, fixed),
-      restore: (tensors) => restoreFixed(context.tf, fixed, tensors),
+      marks: () => [...[...fixed, ...context.kept()].map(({ variable }) => variable.dataId), ...Object.values(configurationOf(optimizer))],
+      capture: async () => [...(await capture(tf, [...fixed, ...context.kept()])), ...(await captureMembers(tf, optimizer, trainable))],
+      restore: async (tensors) => await this.#restoreFixed(fixed, tensors, RANK_0),
     });
     const writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
     this.#run = new ServerRun(options, writer);
   }
 
+  async #restoreFixed(fixed: readonly NamedVariable[], tensors: readonly StoredTensor[], from: StateSource): Promise<void> {
+    const { tf, model, kept } = this.#context;
+    restoreFixed(tf, fixed, tensors);
+    restoreNamed(tf, kept(), tensors, from.where);
+    await restoreOptimizer(tf, model.optimizer, model.trainable, tensors, from);
+  }
+
   async begin(): Promise<TrainingPosition | null> {
     const { tf, model, placement } = this.#context;
+    beginOptimizer(model.optimizer);
     await this.#options.settle?.();
     await this.#run.open(tf);
     const { servers, remote } = this.#run;
@@ -137,7 +151,9 @@ class ParameterServerStrategy implements TrainingStrategy {
     const prepare = async (checkpoint: OpenedCheckpoint) => {
       this.#checkFits(checkpoint);
       const names = checkpoint.manifest.tensors.map(({ name }) => name).filter(this.#isFixed);
-      await this.#fixed.put(servers, 'current', await store.readTensors(checkpoint, names));
+      const stored = await store.readTensors(checkpoint, names);
+      await this.#restoreFixed(this.#fixedWeights, stored, { where: checkpoint.uri, isShared: false });
+      await this.#fixed.put(servers, 'current');
       await remote.prepare(entry, { ...checkpoint.position, final: phase.isOver(checkpoint) }, { dir: store.dir, checkpoint });
     };
     const found = await phase.newest(store, prepare, onNotice);
@@ -165,9 +181,13 @@ class ParameterServerStrategy implements TrainingStrategy {
     }
   }
 
-  async step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues> {
+  async step(parts: readonly StepPart[], signals: Float32Array, endReason: string | null): Promise<StepValues> {
     const { tf, clock, stepOptions } = this.#context;
     const { remote } = this.#run;
+    if (endReason !== null) {
+      // Other workers may end as soon as they receive the signal, so the reason is sent first.
+      await remote.signal(1, endReason);
+    }
     clock.enter('compute');
     const own = parts.reduce((sum, { weight }) => sum + weight, 0);
     const shares = parts.map((part) => ({ ...part, weight: own === 0 ? 0 : part.weight / own }));
@@ -194,10 +214,14 @@ class ParameterServerStrategy implements TrainingStrategy {
     return values;
   }
 
-  async agree(signals: Float32Array): Promise<void> {
+  async agree(signals: Float32Array, endReason: string | null): Promise<void> {
     const { remote } = this.#run;
-    await remote.signal(signals[0] ?? 0);
+    await remote.signal(signals[0] ?? 0, endReason ?? '');
     this.#readSignals(remote, signals);
+  }
+
+  async shareReason(own: string): Promise<string> {
+    return (await this.#run.remote.signal(own === '' ? 0 : 1, own)) ?? '';
   }
 
   #readSignals(remote: RemoteVariables, signals: Float32Array): void {
@@ -215,6 +239,12 @@ class ParameterServerStrategy implements TrainingStrategy {
         await this.#fixed.updateIfDue(this.#run.servers);
       }
     }
+  }
+
+  /** Holds only what the servers do not hold. */
+  async hold(): Promise<() => Promise<void>> {
+    const tensors = await this.#fixed.capture();
+    return async () => await this.#restoreFixed(this.#fixedWeights, tensors, RANK_0);
   }
 
   /**
@@ -261,12 +291,10 @@ class ParameterServerStrategy implements TrainingStrategy {
     const { servers } = this.#run;
     const { step } = position;
     const pending = await store.beginSave(step, { applicationId, generation });
-    const count = servers.size + (fixed.length > 0 ? 1 : 0);
+    const count = servers.size + 1;
     const answers = await servers.askAll((index) => ({ head: { ask: 'write', step, dir: store.dir, pending, index, count } }));
     const written = answers.map(({ head }) => writeAnswer.parse(head).shard as ShardDescription);
-    if (fixed.length > 0) {
-      written.push(await store.writeShard(pending, { index: servers.size, count }, fixed));
-    }
+    written.push(await store.writeShard(pending, { index: servers.size, count }, fixed));
     await store.commit(pending, position, written);
   }
 

@@ -1,6 +1,7 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
-import { capture, restoreWeights } from '../../model/training-state.ts';
+import { capture } from '../../model/stored-tensors.ts';
+import { restoreWeights } from '../../model/training-state.ts';
 import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';
 import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../../strategy/strategy.ts';
 import { parameterServerStrategy } from './parameter-server-strategy.ts';

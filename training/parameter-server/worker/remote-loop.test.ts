@@ -1,13 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Phases } from '../../checkpoint/phases.ts';
 import type { TrainingData } from '../../data/data.ts';
 import { type FitEnvironment, fit as fitModel } from '../../fit/fit.ts';
-import { optimizerVariables } from '../../model/training-state.ts';
+import { optimizerTensors } from '../../model/optimizer-state.ts';
 import { openWorker, startServers } from '../testing/server-world.ts';
 import type { ParameterServerWorker } from './parameter-server-worker.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 beforeAll(async () => {
   await tf.setBackend('cpu');
@@ -40,7 +38,7 @@ const to =
     tf.addN(variables.map((each) => tf.sum(tf.square(tf.sub(each, target))))) as tf.Scalar;
 const valuesOf = (...variables: tf.Variable[]) => variables.map((each) => [...each.dataSync()]);
 const slotsOf = (optimizer: tf.Optimizer, ...variables: tf.Variable[]) =>
-  optimizerVariables(tf, optimizer, variables).map(({ variable: slot }) => [...slot.dataSync()]);
+  optimizerTensors(tf, optimizer, variables).map(({ variable: slot }) => [...slot.dataSync()]);
 
 function expectClose(one: readonly number[][], other: readonly number[][]): void {
   expect(one.map(({ length }) => length)).toEqual(other.map(({ length }) => length));

@@ -1,18 +1,145 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type * as z from 'zod';
+import type { TrainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
+import type { OpenedCheckpoint } from '../../../contract/checkpoint/checkpoint-store.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
-import type { OpenedCheckpoint } from '../../checkpoint/checkpoint-store.ts';
-import { learningRateOf, setIterations } from '../../optimizer/optimizer-members.ts';
-import type { Piece } from '../protocol/layout.ts';
-import { enterAnswer, joinAnswer, MAX_REASON, signalAnswer, stateAnswer, weightsAnswer } from '../protocol/messages.ts';
-import { additionOf, NO_ADDITION } from './addition.ts';
-import { NO_STATE, type OptimizerState, type SlotState, writeOptimizerState } from './optimizer-state.ts';
-import { bytesOf } from './piece-bytes.ts';
+import { learningRateOf, nameOfOptimizer, setIterations } from '../../optimizer/optimizer-members.ts';
+import { layOut, type Piece } from '../protocol/layout.ts';
+import {
+  type AdditionHead,
+  enterAnswer,
+  joinAnswer,
+  MAX_REASON,
+  type OptimizerHead,
+  signalAnswer,
+  stateAnswer,
+  weightsAnswer,
+} from '../protocol/messages.ts';
+import { describeOptimizer } from '../protocol/optimizer-description.ts';
+import { NO_STATE, type OptimizerState, readOptimizerState, type SlotState, writeOptimizerState } from './optimizer-state.ts';
 import type { ServerAnswer } from './server-connection.ts';
 import type { ServerGroup } from './server-group.ts';
-import { takeWeights } from './take-weights.ts';
 import { type NewEntry, type RegisteredOptimizer, VariableRegistry } from './variable-registry.ts';
+
+/** Returns a piece's bytes, as a view of the variable's values. */
+function bytesOf(numbers: Float32Array, { from, count }: Piece): Uint8Array {
+  return new Uint8Array(numbers.buffer, numbers.byteOffset + from * 4, count * 4);
+}
+
+/** The weights in a server's answer: the concatenated pieces of the variables listed in `ids`. */
+interface WeightsPart {
+  readonly ids: readonly number[];
+  readonly body: Uint8Array;
+}
+
+/**
+ * Assigns the weights in the servers' answers to the variables.
+ * @param parts the answers in server order.
+ * @throws TonyError RING_MISMATCH if a body's length does not match its pieces.
+ */
+function takeWeights(tf: typeof tfjs, registry: VariableRegistry, parts: readonly WeightsPart[]): void {
+  const values = wholeValues(registry, parts);
+  tf.tidy(() => {
+    for (const [id, numbers] of values) {
+      const remote = registry.variable(id);
+      // The program may have disposed this variable while the step was waiting for the servers.
+      if (!remote.variable.isDisposed) {
+        remote.variable.assign(tf.tensor(numbers, remote.variable.shape, 'float32'));
+        remote.data = remote.variable.dataId;
+      }
+    }
+  });
+}
+
+function wholeValues(registry: VariableRegistry, parts: readonly WeightsPart[]): Map<number, Float32Array> {
+  const values = new Map<number, Float32Array>();
+  const counts = new Map<number, number>();
+  for (const [server, { ids }] of parts.entries()) {
+    for (const id of ids) {
+      counts.set(id, (counts.get(id) ?? 0) + (registry.variable(id).pieces[server] as Piece).count);
+    }
+  }
+  for (const [server, { ids, body }] of parts.entries()) {
+    let at = 0;
+    for (const id of ids) {
+      const { variable, pieces } = registry.variable(id);
+      const { from, count } = pieces[server] as Piece;
+      const numbers = new Float32Array(body.buffer, body.byteOffset + at * 4, count);
+      at += count;
+      if (count === variable.size) {
+        values.set(id, numbers);
+      } else {
+        // The answers omit unchanged pieces.
+        const isWhole = counts.get(id) === variable.size;
+        const whole = values.get(id) ?? (isWhole ? new Float32Array(variable.size) : Float32Array.from(variable.dataSync()));
+        whole.set(numbers, from);
+        values.set(id, whole);
+      }
+    }
+    if (at * 4 !== body.length) {
+      throw new TonyError('RING_MISMATCH', `parameter server ${server} answered with ${body.length} bytes of weights instead of ${at * 4}`);
+    }
+  }
+  return values;
+}
+
+interface Addition {
+  readonly addition: AdditionHead;
+  readonly body: readonly Uint8Array[];
+}
+
+const NO_ADDITION: Addition = { addition: { first: 0, variables: [], pieces: [], optimizers: [] }, body: [] };
+
+/**
+ * Returns a function that creates the message to each server. The messages add new variables and an optimizer.
+ * @param sizes the number of weights that each server already holds.
+ * @param withValues false if the servers read weights and slots from a checkpoint.
+ */
+function additionOf(
+  tf: typeof tfjs,
+  registry: VariableRegistry,
+  { entry, first, variables, optimizer, joined, numberOf }: NewEntry,
+  sizes: readonly number[],
+  withValues: boolean,
+): (server: number) => Addition {
+  const places = variables.map((variable) => entry.variables.indexOf(variable));
+  const placed = places.map((place) => entry.placed?.[place] ?? null);
+  const layout = layOut(
+    variables.map(({ size }) => size),
+    sizes.length,
+    placed,
+    sizes,
+  );
+  const described = variables.map((variable, index) => {
+    const tensor = entry.tensors?.[places[index] as number] ?? `model:${numberOf(variable)}:${variable.name}`;
+    return { name: variable.name, tensor, shape: [...variable.shape] };
+  });
+  const values = withValues ? variables.map((variable) => variable.dataSync() as Float32Array) : [];
+  const state = withValues ? readOptimizerState(tf, entry.optimizer, joined) : NO_STATE;
+  const slots = state.slots.map((slot) => ({ ...slot, variable: numberOf(joined[slot.variable] as tfjs.Variable) }));
+  const head: OptimizerHead = {
+    index: optimizer,
+    description: describeOptimizer(tf, entry.optimizer),
+    variables: joined.map(numberOf),
+    state: { ...state, slots: slots.map(({ property, suffix, variable }) => ({ property, suffix, variable })) },
+  };
+  return (server) => {
+    const own = layout[server] ?? [];
+    const pieces = own.map((piece) => ({ ...piece, variable: first + piece.variable }));
+    const pieceOf = (number: number) =>
+      registry.variables.get(number)?.pieces[server] ?? pieces.find(({ variable }) => variable === number);
+    return {
+      addition: { first, variables: described, pieces, optimizers: [head] },
+      body: [
+        ...(withValues ? own.map((piece) => bytesOf(values[piece.variable] as Float32Array, piece)) : []),
+        ...slots.flatMap(({ variable, numbers }) => {
+          const piece = pieceOf(variable);
+          return piece === undefined ? [] : [bytesOf(numbers, piece)];
+        }),
+      ],
+    };
+  };
+}
 
 export interface RemoteVariablesOptions {
   readonly tf: typeof tfjs;
@@ -184,7 +311,7 @@ export class RemoteVariables {
     if (!Number.isFinite(learningRate)) {
       throw new TonyError(
         'USAGE',
-        `the learning rate of the optimizer ${optimizer.getClassName()} is ${learningRate}, but must be a number`,
+        `the learning rate of the optimizer ${nameOfOptimizer(optimizer)} is ${learningRate}, but must be a number`,
       );
     }
     const dropped = this.#registry.forgetDisposed();

@@ -1,5 +1,5 @@
+import type { TrainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
 import { sealedAnswer } from '../protocol/messages.ts';
 import type { FixedWeights } from './fixed-weights.ts';
 import type { ServerGroup } from './server-group.ts';

@@ -1,8 +1,8 @@
+import type { Channel, LossCode } from '../../../contract/connections/channel.ts';
+import { dialNeighbour } from '../../../contract/connections/connect.ts';
+import type { Identity } from '../../../contract/connections/handshake.ts';
+import type { Reader } from '../../../contract/connections/reader.ts';
 import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
-import type { Channel, LossCode } from '../../connections/channel.ts';
-import { dialNeighbour } from '../../connections/connect.ts';
-import type { Identity } from '../../connections/handshake.ts';
-import type { Reader } from '../../connections/reader.ts';
 import { encodeFrame, type ServerFrame, sendFrame } from '../protocol/frame.ts';
 import { ServerFrameReader } from '../protocol/frame-reader.ts';
 import { refusal, type ServerAsk } from '../protocol/messages.ts';

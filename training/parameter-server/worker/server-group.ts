@@ -1,10 +1,10 @@
+import type { StoredTensor } from '../../../contract/checkpoint/checkpoint-format.ts';
+import type { LossCode } from '../../../contract/connections/channel.ts';
+import { connectAll } from '../../../contract/connections/connect-all.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { StoredTensor } from '../../checkpoint/checkpoint-format.ts';
-import type { LossCode } from '../../connections/channel.ts';
-import { connectAll } from '../../connections/connect-all.ts';
 import { DEFAULT_TIMEOUTS, type RingOptions, type RingTimeouts } from '../../ring/ring-options.ts';
+import { serverKey } from '../protocol/keys.ts';
 import { getAnswer, helloAnswer, type ServerAsk, type SharedKey } from '../protocol/messages.ts';
-import { serverKey } from '../protocol/server-key.ts';
 import { type ServerAnswer, ServerConnection } from './server-connection.ts';
 
 /** The ring options, except that `addresses` lists the servers, and `onLost` receives a server's index. */

@@ -1,25 +1,24 @@
 import * as tf from '@tensorflow/tfjs';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { CheckpointStore } from '../../../contract/checkpoint/checkpoint-store.ts';
+import type { Report } from '../../../contract/process/task-context.ts';
+import { folder } from '../../../contract/testing/folder.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { fileUri } from '../../../storage/uri.ts';
-import { CheckpointStore } from '../../checkpoint/checkpoint-store.ts';
 import { Phases } from '../../checkpoint/phases.ts';
 import { StopOrders } from '../../checkpoint/stop-order.ts';
 import { fromArray } from '../../data/sources/sources.ts';
 import { type LoopEnvironment, TrainingLoop } from '../../fit/loop.ts';
 import type { LoopOptions } from '../../fit/loop-options.ts';
 import { UnfinishedTraining } from '../../fit/unfinished-training.ts';
-import type { Report } from '../../process/task-context.ts';
 import { CustomSteps } from '../../strategy/all-reduce/custom-steps.ts';
 import { RingLoop } from '../../strategy/all-reduce/ring-loop.ts';
 import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';
 import { weightsOf } from '../../testing/fit-world.ts';
-import { folder, ringOf } from '../../testing/resources.ts';
+import { ringOf } from '../../testing/resources.ts';
 import { openWorker, startServers } from '../testing/server-world.ts';
 import type { ParameterServerWorker } from './parameter-server-worker.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 beforeAll(async () => {
   await tf.setBackend('cpu');

@@ -1,15 +1,14 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { StoredTensor, TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import type { StoredTensor, TrainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
 import { joinPositions } from '../../data/reading/dataset-position.ts';
+import { assignTensors, capture, misfit, typeOf } from '../../model/stored-tensors.ts';
 import { trainedVariables } from '../../model/trainables.ts';
-import { assignTensors, capture, misfit, typeOf } from '../../model/training-state.ts';
+import { configurationOf } from '../../optimizer/optimizer-members.ts';
 import { lonePeers, type Peers } from '../../ring/peers.ts';
 import type { CustomStepOptions } from '../../strategy/custom-step-options.ts';
-import { hasFinalCheckpoint } from '../../strategy/final-checkpoint.ts';
 import { localGradients } from '../../strategy/local-gradients.ts';
 import type { LoopContext, LoopStrategy } from '../../strategy/loop-strategy.ts';
-import { openCheckpointWriter } from '../../strategy/open-checkpoint-writer.ts';
-import { restoreNewest } from '../../strategy/restore-newest.ts';
+import { hasFinalCheckpoint, openCheckpointWriter, restoreNewest } from '../../strategy/strategy-checkpoints.ts';
 import { positionsAnswer } from '../protocol/messages.ts';
 import { FixedWeights } from './fixed-weights.ts';
 import { readOptimizerState } from './optimizer-state.ts';
@@ -62,10 +61,18 @@ export class ServerLoop implements LoopStrategy {
     const fixed = variables.filter((variable) => !isTrained(variable));
     const named = fixed.map((variable) => ({ name: variable.name, variable }));
     this.#fixed = new FixedWeights({
-      variables: fixed,
+      marks: () => [...fixed.map(({ dataId }) => dataId), ...optimizers.flatMap((each) => Object.values(configurationOf(each)))],
       // Variables are matched by their index in the list, because their names may differ between processes.
-      capture: () => capture(context.tf, named),
-      restore: (tensors) => restoreFixed(context.tf, fixed, tensors),
+      capture: async () => [...(await capture(context.tf, named)), ...(await context.state.captureMembers())],
+      restore: async (tensors) => {
+        const isMember = ({ name }: StoredTensor) => /^members[:/]/.test(name);
+        restoreFixed(
+          context.tf,
+          fixed,
+          tensors.filter((tensor) => !isMember(tensor)),
+        );
+        await context.state.restoreMembers(tensors.filter(isMember));
+      },
     });
     this.#meets = staleness === 0 && worldSize > 1;
     const writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
@@ -75,6 +82,7 @@ export class ServerLoop implements LoopStrategy {
   async begin(): Promise<TrainingPosition | null> {
     const { rank } = this.#options;
     await this.#options.settle?.();
+    this.#context.state.begin();
     this.#restored = rank === 0 ? await restoreNewest(this.#context, this.#context.state) : null;
     this.#ended = this.#restored?.final ? this.#restored.step : null;
     await this.#run.open(this.#context.tf);

@@ -1,6 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import type { CheckpointWriter } from '../../../contract/checkpoint/checkpoint-writer.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';
 import { RemoteVariables } from './remote-variables.ts';
 import { ServerGroup, type WorkerOptions } from './server-group.ts';
 

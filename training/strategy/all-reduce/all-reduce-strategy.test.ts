@@ -1,8 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { expect, test } from 'vitest';
+import { folder } from '../../../contract/testing/folder.ts';
 import type { BatchLogs } from '../../fit/callbacks.ts';
 import { classifier, examples, fitTogether } from '../../testing/fit-world.ts';
-import { folder } from '../../testing/resources.ts';
 
 /** Trains on three ranks. After the last step, changes rank 1's optimizer state but not its weights. */
 async function trainWithDivergingSlot(verifyEverySteps: number): Promise<void> {

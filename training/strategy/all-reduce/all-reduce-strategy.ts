@@ -1,11 +1,15 @@
-import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import type { TrainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
+import { beginOptimizer, optimizerTensors, RANK_0, requireReadable } from '../../model/optimizer-state.ts';
 import type { StepPart, StepValues } from '../../model/step-part.ts';
+import { capture, restoreNamed } from '../../model/stored-tensors.ts';
 import { movingAveragesOf } from '../../model/trainables.ts';
-import { captureState, optimizerVariables, restoreState } from '../../model/training-state.ts';
+import { captureState, restoreState } from '../../model/training-state.ts';
 import { type Peers, peersOfRing } from '../../ring/peers.ts';
 import type { Ring } from '../../ring/ring.ts';
+import { firstText, gatherTexts } from '../../ring/ring-bytes.ts';
 import type { Wire } from '../../ring/ring-exchange.ts';
 import type { StrategyContext, StrategyFactory, TrainingStrategy } from '../strategy.ts';
+import type { KeptState } from '../strategy-checkpoints.ts';
 import { LayerState } from './layer-state.ts';
 import { RingCheckpoints } from './ring-checkpoints.ts';
 import { Stepper } from './step.ts';
@@ -28,9 +32,11 @@ class AllReduceStrategy implements TrainingStrategy {
   readonly #ring: Ring;
   readonly #context: StrategyContext;
   readonly #stepper: Stepper;
+  readonly #state: KeptState;
   readonly #checkpoints: RingCheckpoints;
   readonly #layerState: LayerState;
   #batchNorm: SyncBatchNorm | null = null;
+  #hasStepped = false;
 
   constructor(ring: Ring, wire: Wire, context: StrategyContext) {
     this.rank = ring.rank;
@@ -48,13 +54,18 @@ class AllReduceStrategy implements TrainingStrategy {
       alsoEqual: () => (this.#batchNorm === null ? [] : movingAveragesOf(model.model)),
     });
     this.#layerState = new LayerState(tf, ring, [model.model], model.moving, context.onNotice);
-    this.#checkpoints = new RingCheckpoints(ring, context, {
+    this.#state = {
       get iterations() {
         return model.optimizer.iterations;
       },
-      capture: () => captureState(tf, model),
-      restore: (tensors, iterations, where) => restoreState(tf, model, tensors, iterations, where),
-    });
+      capture: async () => [...(await captureState(tf, model)), ...(await capture(tf, context.kept()))],
+      restore: async (tensors, iterations, from) => {
+        await restoreState(tf, model, tensors, iterations, from);
+        restoreNamed(tf, context.kept(), tensors, from.where);
+      },
+      requireReadable: () => requireReadable(tf, model.optimizer, model.trainable),
+    };
+    this.#checkpoints = new RingCheckpoints(ring, context, this.#state);
   }
 
   get withoutGradient(): readonly string[] {
@@ -66,6 +77,7 @@ class AllReduceStrategy implements TrainingStrategy {
   }
 
   async begin(): Promise<TrainingPosition | null> {
+    beginOptimizer(this.#context.model.optimizer);
     const position = await this.#checkpoints.begin();
     await this.#installBatchNorm();
     return position;
@@ -85,11 +97,21 @@ class AllReduceStrategy implements TrainingStrategy {
   }
 
   async step(parts: readonly StepPart[], signals: Float32Array): Promise<StepValues> {
-    return await this.#stepper.run(parts, signals);
+    const values = await this.#stepper.run(parts, signals);
+    if (!this.#hasStepped) {
+      this.#hasStepped = true;
+      // A custom optimizer creates its slots in its first step.
+      this.#checkpoints.requireReadable();
+    }
+    return values;
   }
 
   async agree(signals: Float32Array): Promise<void> {
     await this.#ring.allReduce(signals);
+  }
+
+  async shareReason(own: string): Promise<string> {
+    return firstText(await gatherTexts(this.#ring, own));
   }
 
   /**
@@ -114,7 +136,7 @@ class AllReduceStrategy implements TrainingStrategy {
   async #verifySlots(step: number): Promise<void> {
     const { tf, model, stepOptions } = this.#context;
     if (this.worldSize > 1 && stepOptions.verifyEverySteps !== 0) {
-      const slots = optimizerVariables(tf, model.optimizer, model.trainable).map(({ name, variable }) => {
+      const slots = optimizerTensors(tf, model.optimizer, model.trainable).map(({ name, variable }) => {
         return { name, dtype: variable.dtype, dataSync: () => variable.dataSync() };
       });
       await verifyEqual(this.#ring, slots, `at the checkpoint of step ${step}`);
@@ -122,6 +144,12 @@ class AllReduceStrategy implements TrainingStrategy {
   }
 
   async afterStep(): Promise<void> {}
+
+  async hold(): Promise<() => Promise<void>> {
+    const { iterations } = this.#context.model.optimizer;
+    const tensors = await this.#state.capture();
+    return async () => await this.#state.restore(tensors, iterations, RANK_0);
+  }
 
   async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
     await this.#settle(position.step);

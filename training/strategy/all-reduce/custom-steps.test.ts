@@ -158,8 +158,8 @@ test('unknown options and invalid numbers of examples are rejected', () => {
   const check = (options: object) => () => checkCustomStepOptions('cluster.step', options);
   expect(check({ weight: 24 })).toThrow('cluster.step has no option weight');
   expect(check({ variable: [] })).toThrow('did you mean variables?');
-  expect(check({ examples: -1 })).toThrow('examples is -1');
-  expect(check({ examples: Number.NaN })).toThrow('examples is NaN');
+  expect(check({ examples: -1 })).toThrow('examples of cluster.step is -1');
+  expect(check({ examples: Number.NaN })).toThrow('examples of cluster.step is NaN');
   expect(check({ examples: 0, variables: [] })).not.toThrow();
 });
 

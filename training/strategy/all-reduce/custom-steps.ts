@@ -1,8 +1,8 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import { broadcastTensors, broadcastVariables } from '../../model/broadcast-tensors.ts';
+import { captureOptimizer, checkOptimizer, RANK_0, requireReadable, restoreOptimizer } from '../../model/optimizer-state.ts';
 import { allTrainable, type TrainedVariables, trainedVariables } from '../../model/trainables.ts';
-import { capture, checkOptimizer, optimizerVariables, restoreOptimizer } from '../../model/training-state.ts';
 import { setIterations } from '../../optimizer/optimizer-members.ts';
 import type { Ring } from '../../ring/ring.ts';
 import { gatherTexts } from '../../ring/ring-bytes.ts';
@@ -160,12 +160,13 @@ export class CustomSteps {
   /** Broadcasts rank 0's optimizer state, which may contain slots from a checkpoint. */
   async #shareOptimizer(optimizer: tfjs.Optimizer, variables: readonly tfjs.Variable[]): Promise<void> {
     const [tf, ring] = [this.#tf, this.#ring];
+    requireReadable(tf, optimizer, variables);
     const { iterations } = optimizer;
-    const own = ring.rank === 0 ? { head: { iterations }, tensors: await capture(tf, optimizerVariables(tf, optimizer, variables)) } : null;
+    const own = ring.rank === 0 ? { head: { iterations }, tensors: await captureOptimizer(tf, optimizer, variables) } : null;
     const { head, tensors } = await broadcastTensors(ring, own);
     if (ring.rank > 0) {
-      checkOptimizer(optimizer, tensors, 'the state of rank 0');
-      restoreOptimizer(tf, optimizer, variables, tensors);
+      checkOptimizer(optimizer, tensors, RANK_0.where);
+      await restoreOptimizer(tf, optimizer, variables, tensors, RANK_0);
       setIterations(optimizer, head.iterations);
     }
   }

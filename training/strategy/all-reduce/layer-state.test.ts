@@ -1,6 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { describe, expect, test } from 'vitest';
-import type { Report } from '../../process/task-context.ts';
+import type { Report } from '../../../contract/process/task-context.ts';
 import { examples, fitTogether } from '../../testing/fit-world.ts';
 import { ringOf } from '../../testing/resources.ts';
 import { LayerState } from './layer-state.ts';

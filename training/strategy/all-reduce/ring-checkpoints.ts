@@ -1,11 +1,11 @@
+import type { TrainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
+import type { CheckpointWriter } from '../../../contract/checkpoint/checkpoint-writer.ts';
 import { withTimeout } from '../../../platform/async/deadline.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
-import type { CheckpointWriter } from '../../checkpoint/checkpoint-writer.ts';
 import { broadcastTensors } from '../../model/broadcast-tensors.ts';
+import { RANK_0 } from '../../model/optimizer-state.ts';
 import type { Ring } from '../../ring/ring.ts';
-import { openCheckpointWriter } from '../open-checkpoint-writer.ts';
-import { type CheckpointContext, type KeptState, restoreNewest } from '../restore-newest.ts';
+import { type CheckpointContext, type KeptState, openCheckpointWriter, restoreNewest } from '../strategy-checkpoints.ts';
 
 /** The interval in ms at which rank 0 tells the other ranks whether the final checkpoint has been stored. */
 const FINISH_ROUND_MS = 2000;
@@ -35,6 +35,7 @@ export class RingCheckpoints {
    * @returns the position to resume from, or null for a fresh start.
    */
   async begin(): Promise<TrainingPosition | null> {
+    this.requireReadable();
     // Rank 0 restores before it broadcasts, so only rank 0 fails if the checkpoint does not match the model.
     const position = this.#ring.rank === 0 ? await restoreNewest(this.#context, this.#state) : null;
     this.#ended = position?.final ? position.step : null;
@@ -45,9 +46,16 @@ export class RingCheckpoints {
     const own = this.#ring.rank === 0 ? { head: { position, iterations }, tensors: await this.#state.capture() } : null;
     const { head, tensors } = await broadcastTensors(this.#ring, own);
     if (this.#ring.rank > 0) {
-      this.#state.restore(tensors, head.iterations, 'the state of rank 0');
+      await this.#state.restore(tensors, head.iterations, RANK_0);
     }
     return head.position;
+  }
+
+  /** Verifies that checkpoints, and the other ranks, can receive the whole state. @throws TonyError MODEL_INVALID. */
+  requireReadable(): void {
+    if (this.#context.checkpoints !== null || this.#ring.worldSize > 1) {
+      this.#state.requireReadable();
+    }
   }
 
   async record(position: TrainingPosition): Promise<void> {

@@ -1,8 +1,8 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import type { TrainingPosition } from '../../checkpoint/checkpoint-format.ts';
+import type { TrainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
 import { type Peers, peersOfRing } from '../../ring/peers.ts';
 import type { Ring } from '../../ring/ring.ts';
-import { gatherTexts } from '../../ring/ring-bytes.ts';
+import { firstText, gatherTexts } from '../../ring/ring-bytes.ts';
 import type { CustomStepOptions } from '../custom-step-options.ts';
 import type { LoopContext, LoopStrategy } from '../loop-strategy.ts';
 import type { CustomSteps } from './custom-steps.ts';
@@ -17,6 +17,7 @@ export class RingLoop implements LoopStrategy {
   readonly #context: LoopContext;
   readonly #checkpoints: RingCheckpoints;
   readonly #layerState: LayerState;
+  readonly #stepped = new WeakSet<tfjs.Optimizer>();
 
   constructor(ring: Ring, steps: CustomSteps, context: LoopContext) {
     this.peers = peersOfRing(ring);
@@ -30,13 +31,20 @@ export class RingLoop implements LoopStrategy {
 
   async begin(): Promise<TrainingPosition | null> {
     const { variables, optimizers } = this.#context.state;
+    this.#context.state.begin();
     const position = await this.#checkpoints.begin();
     this.#steps.markEqual([...variables, ...optimizers]);
     return position;
   }
 
   async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
-    return await this.#steps.step(loss, optimizer, options);
+    const value = await this.#steps.step(loss, optimizer, options);
+    if (!this.#stepped.has(optimizer)) {
+      this.#stepped.add(optimizer);
+      // A custom optimizer creates its slots in its first step.
+      this.#checkpoints.requireReadable();
+    }
+    return value;
   }
 
   async agree(end: string | null, checkpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
@@ -46,8 +54,7 @@ export class RingLoop implements LoopStrategy {
     if (wishes[0] === 0) {
       return { end: null, checkpoint: isOrdered };
     }
-    const reasons = await gatherTexts(this.#ring, end ?? '');
-    return { end: reasons.find((reason) => reason !== '') ?? '', checkpoint: isOrdered };
+    return { end: firstText(await gatherTexts(this.#ring, end ?? '')), checkpoint: isOrdered };
   }
 
   async afterStep(): Promise<void> {}

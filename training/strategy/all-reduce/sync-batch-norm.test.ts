@@ -58,7 +58,7 @@ test.each([
   },
 );
 
-test('ranks with separate normalisation train differently from one rank, but agree with each other', { timeout: 120_000 }, async () => {
+test('ranks with separate normalisation train differently from one rank, but agree with each other', async () => {
   const options = { syncBatchNorm: false };
   const cases = [{ net: 'convolutions with batch normalisation', optimizer: 'sgd', ...SIZES, options }] as const;
   const [results] = await runGang(2, cases, { env: { ...process.env, TONY_BACKEND: 'cpu' } });

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { build } from 'esbuild';
 import type { Strategy } from '../../../conf/job.ts';
+import type { TaskContext } from '../../../contract/process/task-context.ts';
 import { fileUri } from '../../../storage/uri.ts';
-import type { TaskContext } from '../../process/task-context.ts';
 import { type BoundPort, bindPort } from '../bind-port.ts';
 import { type Difference, differenceOf } from './compare.ts';
 import type { Answer, Program } from './program.ts';
@@ -237,7 +237,7 @@ async function bundleSides(folder: string): Promise<void> {
       'plain-side': 'training/testing/equality/plain-side.ts',
       'rank-side': 'training/testing/equality/rank-side.ts',
       'sync-ring-worker': 'training/ring/sync-ring-worker.ts',
-      'checkpoint-thread': 'training/checkpoint/checkpoint-thread-main.ts',
+      'checkpoint-thread': 'contract/checkpoint/checkpoint-thread-main.ts',
     },
     absWorkingDir: root,
     ...{ bundle: true, platform: 'node', format: 'esm', external: ['@tensorflow/*'], logLevel: 'error' },

@@ -1,14 +1,14 @@
 /** Runs programs with this library, as one rank or one parameter server. Receives the programs as messages from the parent process. */
 import type * as tfjs from '@tensorflow/tfjs';
+import { readTask } from '../../../contract/process/task.ts';
+import type { TaskContext } from '../../../contract/process/task-context.ts';
 import { Secret } from '../../../platform/secret.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { loadBackend } from '../../backend/backend.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { FitData } from '../../data/fit-data.ts';
 import { fromArray, join } from '../../index.ts';
-import { ParameterServer } from '../../parameter-server/server/parameter-server.ts';
-import { readTask } from '../../process/task.ts';
-import type { TaskContext } from '../../process/task-context.ts';
+import { ParameterServer } from '../../parameter-server/server/serve.ts';
 import type { CustomStepOptions } from '../../strategy/custom-step-options.ts';
 import { Machine } from './machine.ts';
 import type { Answer, FitAction, Outcome, Program, StepAction } from './program.ts';
@@ -104,7 +104,7 @@ async function runStep(cluster: Cluster, machine: Machine, program: Program, act
 
 async function run(program: Program, taskFile: string): Promise<Outcome> {
   process.env.TONY_TASK_FILE = taskFile;
-  const cluster = await join({ timeouts: { joinMs: 20_000, graceMs: 200 } });
+  const cluster = await join({ timeouts: { joinMs: 240_000, graceMs: 200 } });
   const machine = new Machine(tf, program, cluster.rank);
   const losses: Loss[] = [];
   for (const [at, action] of program.actions.entries()) {

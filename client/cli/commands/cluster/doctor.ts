@@ -1,9 +1,10 @@
 import type { Finding } from '../../../doctor/diagnosis.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
-import { defineCommand } from '../define-command.ts';
-import { CLUSTER_OPTIONS, durationOf, OUTPUT_OPTION } from '../shared-options.ts';
+import { defineCommand, parsedText, wholeNumber } from '../../command/command.ts';
+import { CLUSTER_OPTIONS, durationText, OUTPUT_OPTION } from '../shared-options.ts';
 
 const MARKS = { good: 'ok', doubtful: 'doubtful', bad: 'bad', unknown: '-' } as const;
+const PROBE_MS = 120_000;
 const MARK_WIDTH = 8;
 const NAME_WIDTH = 16;
 const GAP = '  ';
@@ -11,37 +12,31 @@ const GAP = '  ';
 export const doctorCommand = defineCommand({
   command: 'doctor',
   describe: 'Check everything that a job needs from the cluster, and show how to fix failed checks; the exit code is 3 if a check fails',
-  builder: (yargs) =>
-    yargs.options({
-      queue: { type: 'string', default: 'default', describe: 'The YARN queue to check', requiresArg: true },
-      probe: {
-        type: 'boolean',
-        default: false,
-        describe: 'Also run one small container on each active node, and report what jobs find there',
-      },
-      nodes: { type: 'number', describe: 'With --probe: number of nodes to probe [default: all]', requiresArg: true },
-      node: {
-        type: 'string',
-        array: true,
-        default: [],
-        describe: 'With --probe: host or NodeManager to probe; repeatable',
-        requiresArg: true,
-      },
-      timeout: {
-        type: 'string',
-        default: '2m',
-        describe: 'With --probe: time limit for the nodes to start their containers and to report',
-        requiresArg: true,
-      },
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  options: {
+    queue: { type: 'string', default: 'default', describe: 'The YARN queue to check' },
+    probe: {
+      type: 'boolean',
+      default: false,
+      describe: 'Also run one small container on each active node, and report what jobs find there',
+    },
+    nodes: { ...wholeNumber(1), describe: 'With --probe: number of nodes to probe [default: all]', needs: 'probe' },
+    node: {
+      type: 'string',
+      array: true,
+      default: [],
+      describe: 'With --probe: host or NodeManager to probe; repeatable',
+      needs: 'probe',
+    },
+    timeout: {
+      ...parsedText(durationText),
+      describe: 'With --probe: time limit for the nodes to start their containers and to report [default: 2m]',
+      needs: 'probe',
+    },
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async ({ output, probe, nodes, node, timeout, queue, resourceManager, staging }) => {
     const options = { queue, resourceManager, staging };
-    if (!probe && (nodes !== undefined || node.length > 0)) {
-      const { TonyError } = await import('../../../../platform/errors.ts');
-      throw new TonyError('USAGE', '--nodes and --node select the nodes to probe. Add --probe.');
-    }
     const show = output === 'table' ? await findingPrinter() : await findingWriter(output);
     const { doctor } = await import('../../../doctor/doctor.ts');
     let isReady = true;
@@ -53,11 +48,10 @@ export const doctorCommand = defineCommand({
       return;
     }
     const { runProbe } = await import('../../../doctor/probe/run-probe.ts');
-    const timeoutMs = await durationOf('--timeout', timeout);
     const onProgress = (line: string): void => void process.stderr.write(`${line}\n`);
     const { untilInterrupted } = await import('../../../terminal/until-interrupted.ts');
     const { nodes: probed, findings } = await untilInterrupted('Interrupted; the probe was stopped.', (signal) =>
-      runProbe({ ...options, only: node, sample: nodes ?? null, timeoutMs, onProgress, signal }),
+      runProbe({ ...options, only: node, sample: nodes ?? null, timeoutMs: timeout ?? PROBE_MS, onProgress, signal }),
     );
     if (output === 'table') {
       const { probeTable } = await import('../../../doctor/probe/probe-table.ts');

@@ -1,35 +1,31 @@
-import type { CommandModule } from 'yargs';
 import { closing } from '../../../../platform/async/closing.ts';
 import type { Terminal } from '../../../terminal/terminal.ts';
-import { wholeNumber } from '../../help/command-description.ts';
-import { defineCommand } from '../define-command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, DRY_RUN_OPTION, durationOf, OUTPUT_OPTION } from '../shared-options.ts';
+import { defineCommand, defineGroup, parsedText, wholeNumber } from '../../command/command.ts';
+import { APPLICATION_ID, CLUSTER_ONLY, CLUSTER_OPTIONS, DRY_RUN_OPTION, durationText, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 const LOCAL_OPTION = {
-  local: { type: 'boolean', default: false, describe: 'Jobs on this machine, submitted with --local' },
+  local: { type: 'boolean', default: false, excludes: CLUSTER_ONLY, describe: 'Jobs on this machine, submitted with --local' },
 } as const;
 const STATES = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING'] as const;
 
 const listCommand = defineCommand({
-  command: ['list', '$0'],
+  command: 'list',
   describe: 'List jobs, newest first',
-  builder: (yargs) =>
-    yargs.options({
-      user: { type: 'string', describe: "This user's jobs, instead of yours", requiresArg: true },
-      all: { type: 'boolean', describe: "All users' jobs", conflicts: 'user' },
-      state: {
-        choices: STATES,
-        describe: 'Only jobs in this state',
-        requiresArg: true,
-        coerce: (state?: string) => state?.toUpperCase() as (typeof STATES)[number] | undefined,
-      },
-      name: { type: 'string', describe: 'Only jobs whose name contains this text', requiresArg: true },
-      limit: { ...wholeNumber(1, 100_000), default: 20, describe: 'Maximum number of entries' },
-      ...LOCAL_OPTION,
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  options: {
+    user: { type: 'string', describe: "This user's jobs, instead of yours" },
+    all: { alias: 'a', type: 'boolean', describe: "All users' jobs", excludes: 'user' },
+    state: {
+      choices: STATES,
+      describe: 'Only jobs in this state',
+      coerce: (state?: string) => state?.toUpperCase() as (typeof STATES)[number] | undefined,
+    },
+    name: { type: 'string', describe: 'Only jobs whose name contains this text' },
+    limit: { ...wholeNumber(1, 100_000), default: 20, describe: 'Maximum number of entries' },
+    ...LOCAL_OPTION,
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async ({ user, all = false, state, name, limit, output, ...options }) => {
     const { openHistoryStore } = await import('../../../history/open-store.ts');
     const { HistoryIndex } = await import('../../../history/history-index.ts');
@@ -47,18 +43,19 @@ const listCommand = defineCommand({
   },
 });
 
-const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the job, if known', requiresArg: true } } as const;
+const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the job, if known' } } as const;
 
 const showCommand = defineCommand({
   command: 'show <application>',
   describe: 'Show what happened during a job and why it failed',
-  builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  positionals: { application: APPLICATION_ID },
+  options: { ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
   handler: async ({ application, user, output, ...options }) => {
     const { openHistoryStore } = await import('../../../history/open-store.ts');
     const { findPlace } = await import('../../../records/find-place.ts');
     const { readRecord } = await import('../../../records/job-record.ts');
     const { storedStatus } = await import('../../../records/stored-status.ts');
-    const { checkId } = await import('../../../connections/connect-job.ts');
+    const { checkId } = await import('../../../connections/check-id.ts');
     await closing(await openHistoryStore({ ...options, local: checkId(application) === 'local' }), async (store) => {
       const place = await findPlace(store, application, user);
       const record = await readRecord(store.storage, place, true);
@@ -77,32 +74,27 @@ const showCommand = defineCommand({
 const serveCommand = defineCommand({
   command: 'serve',
   describe: "Serve the jobs' pages, including TensorBoard, until you press Ctrl-C",
-  builder: (yargs) =>
-    yargs.options({
-      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 selects a free port' },
-      listen: { type: 'string', default: '127.0.0.1', describe: 'Address to listen on', requiresArg: true },
-      auth: {
-        choices: ['token', 'simple', 'proxy'] as const,
-        default: 'token' as const,
-        describe:
-          'token: visitors need the printed URL. simple: visitors enter their user name, which is not verified. proxy: a reverse proxy authenticates visitors',
-        requiresArg: true,
-      },
-      'trusted-proxy': {
-        type: 'string',
-        array: true,
-        nargs: 1,
-        describe: "Host of the reverse proxy, for --auth proxy. The server accepts requests only from this host's addresses",
-        requiresArg: true,
-      },
-      'user-header': {
-        type: 'string',
-        describe: 'Header in which the reverse proxy sends the user name; default X-Remote-User',
-        requiresArg: true,
-      },
-      ...LOCAL_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  options: {
+    port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port; 0 selects a free port' },
+    listen: { type: 'string', default: '127.0.0.1', describe: 'Address to listen on' },
+    auth: {
+      choices: ['token', 'simple', 'proxy'] as const,
+      default: 'token' as const,
+      describe:
+        'token: visitors need the printed URL. simple: visitors enter their user name, which is not verified. proxy: a reverse proxy authenticates visitors',
+    },
+    'trusted-proxy': {
+      type: 'string',
+      array: true,
+      describe: "Host of the reverse proxy, for --auth proxy. The server accepts requests only from this host's addresses",
+    },
+    'user-header': {
+      type: 'string',
+      describe: 'Header in which the reverse proxy sends the user name; default X-Remote-User',
+    },
+    ...LOCAL_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async (options) => {
     const { serveHistory } = await import('../../../history/serve.ts');
     const { serverLog } = await import('../serving.ts');
@@ -119,28 +111,25 @@ const serveCommand = defineCommand({
 const pruneCommand = defineCommand({
   command: 'prune',
   describe: 'Remove old histories, including their summaries',
-  builder: (yargs) =>
-    yargs.options({
-      'older-than': {
-        type: 'string',
-        describe: 'Minimum time since the last write, e.g. 30d [default: history.keep in the site file, or 90d]',
-        requiresArg: true,
-      },
-      ...DRY_RUN_OPTION,
-      all: { type: 'boolean', default: false, describe: "Include other users' histories, if you are allowed to remove them" },
-      ...LOCAL_OPTION,
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  options: {
+    'older-than': {
+      ...parsedText(durationText),
+      describe: 'Minimum time since the last write, e.g. 30d [default: history.keep in the site file, or 90d]',
+    },
+    ...DRY_RUN_OPTION,
+    all: { alias: 'a', type: 'boolean', default: false, describe: "Include other users' histories, if you are allowed to remove them" },
+    ...LOCAL_OPTION,
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async ({ all, olderThan, dryRun, output, ...options }) => {
-    const given = olderThan === undefined ? undefined : await durationOf('--older-than', olderThan);
     const { openHistoryStore } = await import('../../../history/open-store.ts');
     const { pruneHistory } = await import('../../../history/prune-history.ts');
     const { counted, formatBytes } = await import('../../../../conf/values/quantities.ts');
     const { shortTime } = await import('../../../terminal/clock.ts');
     const { reportPruned } = await import('../report-pruned.ts');
     await closing(await openHistoryStore(options), async (store) => {
-      const olderThanMs = given ?? store.keepMs;
+      const olderThanMs = olderThan ?? store.keepMs;
       await reportPruned(pruneHistory(store, { user: all ? null : store.user, olderThanMs, dryRun, now: Date.now() }), {
         output,
         dryRun,
@@ -157,9 +146,9 @@ const pruneCommand = defineCommand({
   },
 });
 
-export const historyCommand: CommandModule = {
-  command: 'history',
-  describe: 'List, show, serve or prune job histories',
-  builder: (yargs) => yargs.command(listCommand).command(showCommand).command(serveCommand).command(pruneCommand),
-  handler: () => {},
-};
+export const historyCommand = defineGroup(
+  'history',
+  'List, show, serve or prune job histories',
+  [listCommand, showCommand, serveCommand, pruneCommand],
+  listCommand,
+);

@@ -1,13 +1,11 @@
-import type { CommandModule } from 'yargs';
-import { wholeNumber } from '../../help/command-description.ts';
-import { defineCommand } from '../define-command.ts';
-import { CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
+import { defineCommand, defineGroup } from '../../command/command.ts';
+import { CLUSTER_OPTIONS, OUTPUT_OPTION, SET_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 const showCommand = defineCommand({
-  command: ['show', '$0'],
+  command: 'show',
   describe: 'Show all limits that the cluster admin has set',
-  builder: (yargs) => yargs.options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  options: { ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
   handler: async ({ output, ...options }) => {
     const { withCluster } = await import('../../../cluster/with-cluster.ts');
     const { quotaLines } = await import('../../../quotas/quota-lines.ts');
@@ -21,22 +19,25 @@ const showCommand = defineCommand({
 const checkCommand = defineCommand({
   command: 'check [conf]',
   describe: 'Check whether a job is within all limits; the exit code is 2 if it is not',
-  builder: (yargs) =>
-    yargs.positional('conf', { type: 'string', default: 'job.yaml', describe: 'Path to the job file' }).options({
-      set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  positionals: { conf: { type: 'string', default: 'job.yaml', describe: 'Path to the job file' } },
+  options: {
+    set: { ...SET_OPTION, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async ({ conf, set, output, ...options }) => {
-    const { loadJob } = await import('../../../../conf/resolve/load-job.ts');
+    const { readJob } = await import('../../../../conf/resolve/load-job.ts');
+    const { parse } = await readJob(conf);
     const { describeViolations, ownerOf, violationsOfWhole } = await import('../../../quotas/check-quotas.ts');
     const { withCluster } = await import('../../../cluster/with-cluster.ts');
     const { knownNames, unknownNameLines, unknownNames } = await import('../../../cluster/unknown-quota-names.ts');
+    let isSiteRead = false;
     await withCluster(options, async (cluster, resourceManager) => {
       const site = await cluster.site();
-      const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
+      isSiteRead = true;
       const overridden: string[] = [];
-      const job = await loadJob(conf, { set, site, onOverridden: (line) => overridden.push(line) });
+      const job = parse({ set, site, onOverridden: (line) => overridden.push(line) });
+      const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
       const owner = await ownerOf(job, cluster, site);
       const violations = violationsOfWhole(job, owner, site);
       await show(output, [{ from: site.from, owner, overridden, violations, unknown }], async (terminal) => {
@@ -49,6 +50,12 @@ const checkCommand = defineCommand({
       if (violations.length > 0) {
         process.exitCode = 2;
       }
+    }).catch((error: unknown) => {
+      // As `submit` does, report mistakes in the job even if the site file cannot be read.
+      if (!isSiteRead) {
+        parse({ set });
+      }
+      throw error;
     });
   },
 });
@@ -56,14 +63,13 @@ const checkCommand = defineCommand({
 const usageCommand = defineCommand({
   command: 'usage',
   describe: 'Show how much of each total quota is in use, and which jobs are waiting for it',
-  builder: (yargs) =>
-    yargs.options({
-      user: { type: 'string', describe: "Only this user's totals", requiresArg: true },
-      queue: { type: 'string', describe: 'Only totals for this queue', requiresArg: true },
-      role: { type: 'string', describe: 'Only totals for this role', requiresArg: true },
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  options: {
+    user: { type: 'string', describe: "Only this user's totals" },
+    queue: { type: 'string', describe: 'Only totals for this queue' },
+    role: { type: 'string', describe: 'Only totals for this role' },
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async ({ output, ...options }) => {
     const { quotaUsage } = await import('../../../quotas/quota-usage.ts');
     const usage = await quotaUsage(options);
@@ -74,76 +80,9 @@ const usageCommand = defineCommand({
   },
 });
 
-const emitCapacitySchedulerCommand = defineCommand({
-  command: 'capacity-scheduler',
-  describe: "Write a capacity-scheduler.xml with the cluster's queues and the quotas that YARN can enforce",
-  builder: (yargs) =>
-    yargs.options({
-      to: { type: 'string', describe: 'Write to this file instead of stdout', requiresArg: true },
-      force: { type: 'boolean', default: false, describe: 'Overwrite an existing file' },
-      base: {
-        type: 'string',
-        describe: "The ResourceManager's current capacity-scheduler.xml; the command keeps the other settings in this file",
-        requiresArg: true,
-      },
-      'queue-mode': {
-        choices: ['absolute', 'mixed'] as const,
-        describe:
-          'absolute: all queue sizes as amounts; mixed (default for Hadoop 3.4 and later): only limited resources as amounts, the rest as percentages',
-        requiresArg: true,
-      },
-      'allow-missing-nodes': {
-        type: 'boolean',
-        default: false,
-        describe: 'Calculate queue sizes from the current cluster even if nodes are lost, unhealthy or being decommissioned',
-      },
-      masters: {
-        ...wholeNumber(0),
-        default: 8,
-        describe: "Number of ApplicationMasters per queue for which to leave room in addition to the queue's total",
-      },
-      ...CLUSTER_OPTIONS,
-    }),
-  handler: async ({ to, force, masters, ...options }) => {
-    const { TonyError } = await import('../../../../platform/errors.ts');
-    const { emitCapacityScheduler } = await import('../../../quotas/capacity-scheduler/emit-capacity-scheduler.ts');
-    const { xml, notices } = await emitCapacityScheduler({ ...options, masters });
-    if (to === undefined) {
-      process.stdout.write(xml);
-    } else {
-      const { writeFile } = await import('node:fs/promises');
-      await writeFile(to, xml, { flag: force ? 'w' : 'wx' }).catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'EEXIST') {
-          throw new TonyError('ALREADY_EXISTS', `${to} already exists.`, { hint: 'Choose another file, or add --force to overwrite it.' });
-        }
-        throw new TonyError('USAGE', `Cannot write ${to}: ${error.message}.`, { cause: error });
-      });
-    }
-    const { harmless, terminalOf, wrap } = await import('../../../terminal/terminal.ts');
-    const width = terminalOf(process.stderr).columns - 1;
-    for (const notice of notices) {
-      process.stderr.write(`${wrap(`notice: ${harmless(notice)}`, width, 20).join('\n  ')}\n`);
-    }
-    if (to !== undefined) {
-      const { fold } = await import('../../../terminal/text-width.ts');
-      const step =
-        `To apply ${harmless(to)}, replace the ResourceManager's capacity-scheduler.xml with it, and run yarn rmadmin -refreshQueues. ` +
-        'If a notice says so, restart the ResourceManager instead.';
-      process.stdout.write(`${fold(step, width).join('\n')}\n`);
-    }
-  },
-});
-
-const emitCommand: CommandModule = {
-  command: 'emit',
-  describe: 'Write a YARN configuration that enforces quotas for all applications; some quotas have no YARN equivalent',
-  builder: (yargs) => yargs.command(emitCapacitySchedulerCommand),
-  handler: () => {},
-};
-
-export const quotasCommand: CommandModule = {
-  command: 'quotas',
-  describe: 'Show or check the limits set by the cluster admin, or write a YARN configuration for them',
-  builder: (yargs) => yargs.command(showCommand).command(checkCommand).command(usageCommand).command(emitCommand),
-  handler: () => {},
-};
+export const quotasCommand = defineGroup(
+  'quotas',
+  'Show or check the limits set by the cluster admin',
+  [showCommand, checkCommand, usageCommand],
+  showCommand,
+);

@@ -1,12 +1,13 @@
 import type { FittedColumn } from '../../../terminal/fitted-table.ts';
-import { defineCommand } from '../define-command.ts';
+import { defineCommand } from '../../command/command.ts';
 import { OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 export const explainCommand = defineCommand({
   command: 'explain [code]',
   describe: 'Explain an error code and what to do about it; lists all codes by default',
-  builder: (yargs) => yargs.positional('code', { type: 'string', describe: 'Error code, e.g. RM_UNREACHABLE' }).options(OUTPUT_OPTION),
+  positionals: { code: { type: 'string', describe: 'Error code, e.g. RM_UNREACHABLE' } },
+  options: { ...OUTPUT_OPTION },
   handler: async ({ code, output }) => {
     const { EXIT_CODES, explainCode, explainCodes } = await import('../../help/explain.ts');
     const found = code === undefined ? explainCodes() : [explainCode(code)];

@@ -1,5 +1,5 @@
 import description from '../../../../package.json' with { type: 'json' };
-import { defineCommand } from '../define-command.ts';
+import { defineCommand } from '../../command/command.ts';
 import { CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
@@ -8,17 +8,16 @@ export const VERSION: string = description.version;
 export const versionCommand = defineCommand({
   command: 'version',
   describe: 'Show the version of tony-ts; with --all, also the versions of related software',
-  builder: (yargs) =>
-    yargs.options({
-      all: {
-        alias: 'a',
-        type: 'boolean',
-        default: false,
-        describe: 'Include TensorFlow.js, runtimes, Python, TensorBoard and the cluster',
-      },
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  options: {
+    all: {
+      alias: 'a',
+      type: 'boolean',
+      default: false,
+      describe: 'Include TensorFlow.js, runtimes, Python, TensorBoard and the cluster',
+    },
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async ({ all, output, ...options }) => {
     if (!all && output === 'table') {
       process.stdout.write(`tony-ts ${VERSION} (Node ${process.versions.node})\n`);

@@ -1,16 +1,12 @@
-import type { CommandModule } from 'yargs';
-import { defineCommand } from '../define-command.ts';
+import { defineCommand, defineGroup } from '../../command/command.ts';
 import { OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 const explainCommand = defineCommand({
   command: 'explain [key]',
   describe: 'Show the meaning, the allowed values and the default of a job.yaml key',
-  builder: (yargs) =>
-    yargs.positional('key', { type: 'string', describe: 'Key, e.g. roles.worker.restart; all keys by default' }).options({
-      site: { type: 'boolean', default: false, describe: "Explain a key in the admin's tony-site.yaml instead" },
-      ...OUTPUT_OPTION,
-    }),
+  positionals: { key: { type: 'string', describe: 'Key, e.g. roles.worker.restart; all keys by default' } },
+  options: { site: { type: 'boolean', default: false, describe: "Explain a key in the admin's tony-site.yaml instead" }, ...OUTPUT_OPTION },
   handler: async ({ key = '', site, output }) => {
     const { explainConfig } = await import('../../help/explain.ts');
     const found = explainConfig(key, { site });
@@ -21,7 +17,7 @@ const explainCommand = defineCommand({
         ...(key === '' ? [] : [terminal.paint('bold', key)]),
         ...(found.description === '' ? [] : wrap(found.description, width, 100)),
         ...(key === '' ? [] : [`value:    ${found.value}`]),
-        ...(found.fallback === null || found.children.length > 0 ? [] : [`default:  ${found.fallback}`]),
+        ...(found.fallback === null ? [] : [`default:  ${found.fallback}`]),
       ];
       const wide = Math.max(0, ...found.children.map((child) => child.key.length));
       for (const child of found.children) {
@@ -33,9 +29,4 @@ const explainCommand = defineCommand({
   },
 });
 
-export const configCommand: CommandModule = {
-  command: 'config',
-  describe: 'Explain the keys in job.yaml and tony-site.yaml',
-  builder: (yargs) => yargs.command(explainCommand),
-  handler: () => {},
-};
+export const configCommand = defineGroup('config', 'Explain the keys in job.yaml and tony-site.yaml', [explainCommand]);

@@ -1,8 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { initCommand } from './init.ts';
+import { loadJob } from '../../../../conf/resolve/load-job.ts';
+import { initJob } from '../../../job/new-job.ts';
+import { runCommandLine } from '../../command-line.ts';
 
 test('init prints paths quoted for the shell, ready to copy', async () => {
   const root = mkdtempSync(join(tmpdir(), 'tony-ts-init-'));
@@ -10,9 +12,39 @@ test('init prints paths quoted for the shell, ready to copy', async () => {
   const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   onTestFinished(() => write.mockRestore());
   const folder = join(root, "it's a job");
-  const others = { workers: undefined, gpus: undefined, queue: undefined, _: [], $0: 'tony-ts' };
-  await initCommand.handler({ folder, name: 'a', yes: true, ...others });
+  await runCommandLine(['init', folder, '--name', 'a', '--yes']);
   const printed = write.mock.calls.map(([text]) => String(text)).join('');
   expect(printed).toContain(`tony-ts submit --local --conf '${root}/it'\\''s a job/job.yaml'\n`);
   expect(printed).toContain(`'${root}/it'\\''s a job/train.ts'`);
+});
+
+test.each(['2026', 'true', '1.50', '010', 'job: one', 'null', '1e10', 'a b'])(
+  'the name %s and an equal queue arrive unchanged',
+  async (name) => {
+    const folder = mkdtempSync(join(tmpdir(), 'tony-ts-init-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    await initJob(folder, { name, queue: name, workers: 1, gpus: 0 });
+    expect(await loadJob(join(folder, 'job.yaml'))).toMatchObject({ name, queue: name });
+  },
+);
+
+test.each(['a #b', 'x/y'])('the name %s is refused before a file is written', async (name) => {
+  const folder = join(tmpdir(), 'tony-ts-no-such-folder');
+  await expect(initJob(folder, { name, queue: 'default', workers: 1, gpus: 0 })).rejects.toMatchObject({
+    code: 'JOB_INVALID',
+    message: expect.stringContaining('the new job.yaml:2:7  name: may contain only letters'),
+    hint: 'Choose another value. No file was written.',
+  });
+  expect(existsSync(folder)).toBe(false);
+});
+
+test.each(['a: b', '{x}', `${'a '.repeat(80)}b`, 'a"b'])('the queue %j is one value of the new job.yaml', async (queue) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tony-ts-init-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  await initJob(folder, { name: 'a', queue, workers: 1, gpus: 0 });
+  expect(await loadJob(join(folder, 'job.yaml'))).toMatchObject({ queue });
+});
+
+test('init refuses an empty folder name', async () => {
+  await expect(runCommandLine(['init', '', '--yes'])).rejects.toMatchObject({ code: 'USAGE' });
 });

@@ -1,24 +1,27 @@
 import { TonyError } from '../../../../platform/errors.ts';
-import { wholeNumber } from '../../help/command-description.ts';
-import { defineCommand } from '../define-command.ts';
+import { withoutEnd } from '../../../../platform/text/without-end.ts';
+import { defineCommand, wholeNumber } from '../../command/command.ts';
 
 export const initCommand = defineCommand({
   command: 'init [folder]',
   describe: 'Create job.yaml and train.ts for a new job that is ready to run; asks for values that you do not pass as options',
-  builder: (yargs) =>
-    yargs.positional('folder', { type: 'string', default: '.', describe: 'Folder for the job; created if it does not exist' }).options({
-      name: { type: 'string', describe: 'Job name [folder name]', requiresArg: true },
-      workers: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
-      gpus: { ...wholeNumber(0), describe: 'GPUs per task [0]' },
-      queue: { type: 'string', describe: 'YARN queue [default]', requiresArg: true },
-      yes: {
-        alias: 'y',
-        type: 'boolean',
-        default: false,
-        describe: 'Do not ask; use the values in brackets for options that you do not pass',
-      },
-    }),
+  positionals: { folder: { type: 'string', default: '.', describe: 'Folder for the job; created if it does not exist' } },
+  options: {
+    name: { type: 'string', describe: 'Job name [folder name]' },
+    workers: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
+    gpus: { ...wholeNumber(0), describe: 'GPUs per task [0]' },
+    queue: { type: 'string', describe: 'YARN queue [default]' },
+    yes: {
+      alias: 'y',
+      type: 'boolean',
+      default: false,
+      describe: 'Do not ask; use the values in brackets for options that you do not pass',
+    },
+  },
   handler: async ({ folder, yes, ...given }) => {
+    if (folder === '') {
+      throw new TonyError('USAGE', 'The folder of the new job is an empty string.', { hint: 'Run `tony-ts init FOLDER`.' });
+    }
     const path = await import('node:path');
     const { initJob } = await import('../../../job/new-job.ts');
     const questions = {
@@ -38,7 +41,7 @@ export const initCommand = defineCommand({
     const job = { name: answers.name, queue: answers.queue, workers: whole('workers', 1), gpus: whole('gpus', 0) };
     const { shellWord } = await import('../../../../platform/text/shell-word.ts');
     const files = await initJob(folder, job);
-    const place = folder === '.' ? '' : `${folder.replace(/\/+$/, '')}/`;
+    const place = folder === '.' ? '' : `${withoutEnd(folder, '/')}/`;
     process.stdout.write(`${files.map((file) => shellWord(`${place}${file}`)).join('  ')}\n`);
     process.stdout.write(`Try it on this machine: tony-ts submit --local --conf ${shellWord(`${place}job.yaml`)}\n`);
   },

@@ -1,11 +1,12 @@
 import { closing } from '../../../../platform/async/closing.ts';
-import { defineCommand } from '../define-command.ts';
+import { defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
 
 export const attachCommand = defineCommand({
   command: 'attach <application>',
   describe: 'Follow a submitted job; the exit code reflects its result',
-  builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  positionals: { application: APPLICATION_ID },
+  options: { ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
   handler: async ({ application, output: format, ...cluster }) => {
     const { connectJob } = await import('../../../connections/connect-job.ts');
     const { followToEnd } = await import('../../../output/job/follow-to-end.ts');

@@ -1,12 +1,13 @@
 import { closing } from '../../../../platform/async/closing.ts';
-import { defineCommand } from '../define-command.ts';
+import { defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 export const describeCommand = defineCommand({
   command: 'describe <application>',
   describe: 'Show all details of a job: first failure, YARN state, roles, tasks, checkpoints, folders, configuration',
-  builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  positionals: { application: APPLICATION_ID },
+  options: { ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
   handler: async ({ application, output, ...cluster }) => {
     const { connectJob } = await import('../../../connections/connect-job.ts');
     const { describeJob } = await import('../../../connections/operations/describe-job.ts');

@@ -1,22 +1,21 @@
 import { closing } from '../../../../platform/async/closing.ts';
-import { defineCommand } from '../define-command.ts';
+import { defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
 
 export const eventsCommand = defineCommand({
   command: 'events <application>',
   describe: "Show a job's events in order",
-  builder: (yargs) =>
-    yargs.positional('application', APPLICATION_ID).options({
-      follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends' },
-      type: {
-        type: 'string',
-        array: true,
-        describe: 'Only events of these types, e.g. task-failed; task selects all types that begin with task-',
-        nargs: 1,
-      },
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  positionals: { application: APPLICATION_ID },
+  options: {
+    follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends' },
+    type: {
+      type: 'string',
+      array: true,
+      describe: 'Only events of these types, e.g. task-failed; task selects all types that begin with task-',
+    },
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async ({ application, follow, type = [], output, ...cluster }) => {
     const { connectJob } = await import('../../../connections/connect-job.ts');
     const { jobEvents } = await import('../../../connections/operations/recorded-events.ts');

@@ -1,43 +1,67 @@
 import { closing } from '../../../../platform/async/closing.ts';
+import { messageOf } from '../../../../platform/errors.ts';
+import type { connectJob } from '../../../connections/connect-job.ts';
 import type { KillImpact } from '../../../connections/operations/kill-job.ts';
+import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import type { Confirmation } from '../../../terminal/confirm.ts';
-import { defineCommand } from '../define-command.ts';
+import { defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 export const killCommand = defineCommand({
-  command: 'kill <application>',
-  describe: 'Kill a job; in a terminal, first show what will be lost and ask for confirmation',
-  builder: (yargs) =>
-    yargs.positional('application', APPLICATION_ID).options({
-      yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask for confirmation' },
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
-  handler: async ({ application, yes, output, ...cluster }) => {
-    const { connectJob } = await import('../../../connections/connect-job.ts');
-    const { killImpact, killJob } = await import('../../../connections/operations/kill-job.ts');
-    const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');
-    const { killedLines } = await import('../../../output/lines/kill-lines.ts');
-    await closing(await connectJob(application, cluster), async (connection) => {
-      if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
-        const observation = await connection.observe();
-        const impact = killImpact(application, observation, Date.now());
-        // With `--output json` or `--output yaml`, stdout must contain only JSON or YAML.
-        const stream = output === 'table' ? process.stdout : process.stderr;
-        const answer = observation.result === null ? await ask(impact, stream) : 'yes';
-        if (answer !== 'yes') {
-          stream.write('The job was not killed.\n');
-          await show(output, [{ killed: false, ...impact }], () => []);
-          process.exitCode = answer === 'interrupted' ? INTERRUPTED : 1;
-          return;
-        }
-      }
-      const report = await killJob(connection);
-      await show(output, [{ killed: report.killed, ...report.impact }], (terminal) => killedLines(report, terminal));
-    });
+  command: 'kill <application..>',
+  describe: 'Kill jobs; in a terminal, first show what will be lost and ask for confirmation',
+  positionals: { application: { ...APPLICATION_ID, array: true } },
+  options: {
+    yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask for confirmation' },
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
+  handler: async ({ application: applications, yes, output, ...cluster }) => {
+    const failures: unknown[] = [];
+    for (const application of new Set(applications)) {
+      // A job that cannot be killed does not keep the others alive.
+      await kill(application, { yes, output, cluster }).catch((error: unknown) => failures.push(error));
+    }
+    const { oneLine } = await import('../../../terminal/terminal.ts');
+    for (const failure of failures.slice(0, -1)) {
+      process.stderr.write(`error: ${oneLine(messageOf(failure))}\n`);
+    }
+    if (failures.length > 0) {
+      throw failures.at(-1);
+    }
   },
 });
+
+interface KillOptions {
+  readonly yes: boolean;
+  readonly output: OutputFormat;
+  readonly cluster: Parameters<typeof connectJob>[1];
+}
+
+async function kill(application: string, { yes, output, cluster }: KillOptions): Promise<void> {
+  const { connectJob } = await import('../../../connections/connect-job.ts');
+  const { killImpact, killJob } = await import('../../../connections/operations/kill-job.ts');
+  const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');
+  const { killedLines } = await import('../../../output/lines/kill-lines.ts');
+  await closing(await connectJob(application, cluster), async (connection) => {
+    if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
+      const observation = await connection.observe();
+      const impact = killImpact(application, observation, Date.now());
+      // With `--output json` or `--output yaml`, stdout must contain only JSON or YAML.
+      const stream = output === 'table' ? process.stdout : process.stderr;
+      const answer = observation.result === null ? await ask(impact, stream) : 'yes';
+      if (answer !== 'yes') {
+        stream.write('The job was not killed.\n');
+        await show(output, [{ killed: false, ...impact }], () => []);
+        process.exitCode = answer === 'interrupted' ? INTERRUPTED : 1;
+        return;
+      }
+    }
+    const report = await killJob(connection);
+    await show(output, [{ killed: report.killed, ...report.impact }], (terminal) => killedLines(report, terminal));
+  });
+}
 
 async function ask(impact: KillImpact, stream: NodeJS.WriteStream): Promise<Confirmation> {
   const { killImpactLines } = await import('../../../output/lines/kill-lines.ts');

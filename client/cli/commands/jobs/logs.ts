@@ -1,26 +1,32 @@
 import { once } from 'node:events';
-import { wholeNumber } from '../../help/command-description.ts';
-import { defineCommand } from '../define-command.ts';
+import { parseTask } from '../../../sessions/parse-task.ts';
+import { defineCommand, wholeNumber } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
+
+/** Checks the name of a role or task. */
+function logSource(text: string): void {
+  if (text.includes(':')) {
+    parseTask(text);
+  }
+}
 
 export const logsCommand = defineCommand({
   command: 'logs <application> [task]',
   describe: "Show the output of a job's programs",
-  builder: (yargs) =>
-    yargs
-      .positional('application', APPLICATION_ID)
-      .positional('task', { type: 'string', describe: 'ROLE, ROLE:INDEX or master; all tasks by default' })
-      .options({
-        tail: { ...wholeNumber(1, 1_000_000), describe: 'Show only this many lines from the end of each file' },
-        follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends; Ctrl-C stops following' },
-        executor: { type: 'boolean', default: false, describe: "Show the executor's own log instead of the program's output" },
-        ...OUTPUT_OPTION,
-        ...CLUSTER_OPTIONS,
-      })
-      .epilogue(
-        'With -f, the lines of all tasks appear as the programs write them. Without -f, the command prints one container after another.\n' +
-          "tony-ts logs writes the programs' stderr to its own stderr. The exit code after Ctrl-C is 130.",
-      ),
+  positionals: {
+    application: APPLICATION_ID,
+    task: { type: 'string', describe: 'ROLE, ROLE:INDEX or master; all tasks by default', parse: logSource },
+  },
+  options: {
+    tail: { ...wholeNumber(1, 1_000_000), describe: 'Show only this many lines from the end of each file' },
+    follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends; Ctrl-C stops following' },
+    executor: { type: 'boolean', default: false, describe: "Show the executor's own log instead of the program's output" },
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
+  epilogue:
+    'With -f, the lines of all tasks appear as the programs write them. Without -f, the command prints one container after another.\n' +
+    "tony-ts logs writes the programs' stderr to its own stderr. The exit code after Ctrl-C is 130.",
   handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
     const { connectJob } = await import('../../../connections/connect-job.ts');
     const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');

@@ -1,12 +1,13 @@
 import { closing } from '../../../../platform/async/closing.ts';
-import { defineCommand } from '../define-command.ts';
+import { defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 export const statusCommand = defineCommand({
   command: 'status <application>',
   describe: 'Show the state of a job, or how it ended',
-  builder: (yargs) => yargs.positional('application', APPLICATION_ID).options({ ...OUTPUT_OPTION, ...CLUSTER_OPTIONS }),
+  positionals: { application: APPLICATION_ID },
+  options: { ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
   handler: async ({ application, output, ...cluster }) => {
     const { connectJob } = await import('../../../connections/connect-job.ts');
     await closing(await connectJob(application, cluster), async (connection) => {

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Argv, Options } from 'yargs';
+import { FRAMEWORK_NAMES } from '../../../../conf/frameworks/names.ts';
 import type { Job } from '../../../../conf/job.ts';
 import type { LoadOptions } from '../../../../conf/resolve/load-job.ts';
-import { FRAMEWORKS } from '../../../../conf/values/frameworks.ts';
+import { parseMemory } from '../../../../conf/values/units.ts';
 import { TonyError } from '../../../../platform/errors.ts';
 import type { JobConnection } from '../../../connections/job-connection.ts';
 import type { JobOutput } from '../../../output/job/job-output.ts';
@@ -10,9 +10,9 @@ import type { ProgramLines } from '../../../output/job/program-lines.ts';
 import { SHOWN_LOGS, type ShownLogs } from '../../../output/job/shown-logs.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import type { CommandJob } from '../../../submit/command-job.ts';
-import { wholeNumber, wordsAfterDashes } from '../../help/command-description.ts';
-import { defineCommand } from '../define-command.ts';
-import { CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from '../shared-options.ts';
+import { splitVariable } from '../../../submit/split-variable.ts';
+import { checkedText, defineCommand, wholeNumber, wordsAfterDashes } from '../../command/command.ts';
+import { CLUSTER_ONLY, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION, SET_OPTION } from '../shared-options.ts';
 
 /** How long (ms) `submit --detach` waits until the URL of the job's pages is known. */
 const PAGES_MS = 5_000;
@@ -20,7 +20,7 @@ const PAGES_MS = 5_000;
 interface SubmitArguments extends ClusterArguments, Omit<CommandJob, 'words'> {
   readonly conf?: string | undefined;
   /** Words after `--`. */
-  readonly '--'?: readonly string[] | undefined;
+  readonly command?: readonly string[] | undefined;
   readonly set: readonly string[];
   readonly local: boolean;
   readonly detach: boolean;
@@ -30,45 +30,55 @@ interface SubmitArguments extends ClusterArguments, Omit<CommandJob, 'words'> {
   readonly output: OutputFormat;
 }
 
+function memoryText(text: string, place: string): void {
+  if (parseMemory(text) === undefined && parseMemory(Number(text)) === undefined) {
+    throw new TonyError('USAGE', `${place} requires a size, such as 512m or 4g, not ${text}.`);
+  }
+}
+
 const COMMAND_OPTIONS = {
-  name: { type: 'string', describe: 'For a command: job name', requiresArg: true },
-  memory: { type: 'string', describe: 'For a command: memory for the worker, such as 4g', requiresArg: true },
+  name: { type: 'string', describe: 'For a command: job name' },
+  memory: { ...checkedText(memoryText), describe: 'For a command: memory for the worker, such as 4g' },
   vcores: { ...wholeNumber(1), describe: 'For a command: number of virtual cores for the worker' },
   gpus: { ...wholeNumber(0), describe: 'For a command: number of GPUs for the worker' },
-  env: { type: 'string', array: true, nargs: 1, describe: 'For a command: an environment variable, such as EPOCHS=3' },
-  framework: { choices: FRAMEWORKS, describe: 'For a command: framework that the program uses', requiresArg: true },
-  source: { type: 'string', describe: 'For a command: folder with your code, or none [default: the current folder]', requiresArg: true },
-} as const satisfies Record<string, Options>;
+  env: {
+    type: 'string',
+    array: true,
+    describe: 'For a command: an environment variable, such as EPOCHS=3',
+    parse: splitVariable,
+  },
+  framework: { choices: FRAMEWORK_NAMES, describe: 'For a command: framework that the program uses' },
+  source: { type: 'string', describe: 'For a command: folder with your code, or none [default: the current folder]' },
+} as const;
 
-export const submitCommand = defineCommand<SubmitArguments>({
+export const submitCommand = defineCommand({
   command: 'submit [command..]',
   describe: 'Run a job and follow it; the exit code reflects its result',
-  builder: (yargs): Argv<SubmitArguments> =>
-    yargs.positional('command', wordsAfterDashes('Command for a single worker to run, instead of a job file')).options({
-      conf: { type: 'string', describe: 'Path to the job file [default: job.yaml]', requiresArg: true },
-      set: { type: 'string', array: true, nargs: 1, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
-      local: { type: 'boolean', default: false, describe: 'Run the job on this machine, without Hadoop' },
-      detach: { type: 'boolean', default: false, describe: 'Exit as soon as the job is submitted' },
-      'dry-run': {
-        type: 'boolean',
-        default: false,
-        describe: 'Show what the job would request and whether it would fit, without uploading or submitting anything',
-      },
-      logs: {
-        choices: SHOWN_LOGS,
-        describe: "Show the chief's output, the output of all tasks, or no output [default: chief; none with -q, --output json or yaml]",
-        requiresArg: true,
-      },
-      quiet: {
-        type: 'boolean',
-        alias: 'q',
-        default: false,
-        describe: 'Print only the application ID on stdout, and failures on stderr',
-      },
-      ...COMMAND_OPTIONS,
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  positionals: { command: wordsAfterDashes('Command for a single worker to run, instead of a job file') },
+  options: {
+    conf: { type: 'string', describe: 'Path to the job file [default: job.yaml]' },
+    set: { ...SET_OPTION, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
+    local: { type: 'boolean', default: false, describe: 'Run the job on this machine, without Hadoop', excludes: CLUSTER_ONLY },
+    detach: { type: 'boolean', default: false, describe: 'Exit as soon as the job is submitted', excludes: 'logs' },
+    'dry-run': {
+      type: 'boolean',
+      default: false,
+      describe: 'Show what the job would request and whether it would fit, without uploading or submitting anything',
+    },
+    logs: {
+      choices: SHOWN_LOGS,
+      describe: "Show the chief's output, the output of all tasks, or no output [default: chief; none with -q, --output json or yaml]",
+    },
+    quiet: {
+      type: 'boolean',
+      alias: 'q',
+      default: false,
+      describe: 'Print only the application ID on stdout, and failures on stderr',
+    },
+    ...COMMAND_OPTIONS,
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async (args) => {
     const { openConversation } = await import('../output-streams.ts');
     const conversation = await openConversation(args.output, { isLocal: args.local, quiet: args.quiet });
@@ -116,8 +126,8 @@ async function begin(
 ): Promise<{ connection: JobConnection; job: Job } | null> {
   const { set, dryRun = false, local, detach, resourceManager, staging } = args;
   const load = await loader(args);
-  const { dryRunPrepared, prepare, submitPrepared } = await import('../../../submit/prepare.ts');
-  const prepared = await prepare((site) => load({ set, site, onOverridden: (line) => output.say(line) }), {
+  const { dryRunOf, openSubmission, send } = await import('../../../submit/open-submission.ts');
+  const submission = await openSubmission((site) => load({ set, site, onOverridden: (line) => output.say(line) }), {
     local,
     detach,
     resourceManager,
@@ -129,9 +139,9 @@ async function begin(
     onStaging: (event) => output.staging(event),
   });
   if (!dryRun) {
-    return { connection: await submitPrepared(prepared), job: prepared.job };
+    return { connection: await send(submission), job: submission.job };
   }
-  const { plan, request } = await dryRunPrepared(prepared);
+  const { plan, request } = await dryRunOf(submission);
   output.plan(plan);
   if (request !== null) {
     output.request(request);
@@ -158,7 +168,7 @@ async function programLines(
 }
 
 /** Returns a function that loads the job from its file, or creates it from the command after `--`. */
-async function loader({ conf, '--': command = [], ...args }: SubmitArguments): Promise<(options: LoadOptions) => Promise<Job>> {
+async function loader({ conf, command = [], ...args }: SubmitArguments): Promise<(options: LoadOptions) => Promise<Job>> {
   const { name, memory, vcores, gpus, env, framework, source } = args;
   const ofCommand = { name, memory, vcores, gpus, env, framework, source };
   if (command.length > 0 && conf !== undefined) {
@@ -176,8 +186,9 @@ async function loader({ conf, '--': command = [], ...args }: SubmitArguments): P
       hint: 'For a job file, use --set, such as --set roles.worker.resources.memory=4g.',
     });
   }
-  const { loadJob } = await import('../../../../conf/resolve/load-job.ts');
-  return (options) => loadJob(conf ?? 'job.yaml', options);
+  const { readJob } = await import('../../../../conf/resolve/load-job.ts');
+  const { parse } = await readJob(conf ?? 'job.yaml');
+  return async (options) => parse(options);
 }
 
 async function pagesOf(connection: JobConnection): Promise<string | null> {

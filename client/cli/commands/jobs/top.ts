@@ -1,10 +1,14 @@
+import { parseDuration } from '../../../../conf/values/units.ts';
 import { closing } from '../../../../platform/async/closing.ts';
+import { TonyError } from '../../../../platform/errors.ts';
 import type { JobSummary } from '../../../listing/job-lister.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import type { TopOptions } from '../../../top/top.ts';
-import { defineCommand } from '../define-command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from '../shared-options.ts';
+import { defineCommand, parsedText } from '../../command/command.ts';
+import { APPLICATION_ID, CLUSTER_ONLY, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
+
+const INTERVAL_MS = 2_000;
 
 interface Lister {
   list(): Promise<readonly JobSummary[]>;
@@ -14,16 +18,16 @@ interface Lister {
 export const topCommand = defineCommand({
   command: 'top [application]',
   describe: "Show a live table of a job's tasks, or of your running jobs; in a pipe, print the table once",
-  builder: (yargs) =>
-    yargs.positional('application', { ...APPLICATION_ID, demandOption: false }).options({
-      all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", conflicts: ['application', 'local'] },
-      local: { type: 'boolean', describe: 'Jobs on this machine, submitted with --local', conflicts: 'application' },
-      interval: { type: 'string', default: '2s', describe: 'Time between updates, e.g. 500ms or 5s', requiresArg: true },
-      ...OUTPUT_OPTION,
-      ...CLUSTER_OPTIONS,
-    }),
+  positionals: { application: { ...APPLICATION_ID, demandOption: false } },
+  options: {
+    all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", excludes: ['application', 'local'] },
+    local: { type: 'boolean', describe: 'Jobs on this machine, submitted with --local', excludes: ['application', ...CLUSTER_ONLY] },
+    interval: { ...parsedText(intervalText), describe: 'Time between updates, e.g. 500ms or 5s [default: 2s]' },
+    ...OUTPUT_OPTION,
+    ...CLUSTER_OPTIONS,
+  },
   handler: async ({ application, all = false, local = false, interval, output, ...cluster }) => {
-    const options = { input: process.stdin, output: process.stdout, intervalMs: await intervalOf(interval) };
+    const options = { input: process.stdin, output: process.stdout, intervalMs: interval ?? INTERVAL_MS };
     if (application !== undefined) {
       await topOfJob(application, output, cluster, options);
     } else {
@@ -72,12 +76,10 @@ async function clusterLister(all: boolean, cluster: ClusterArguments): Promise<L
 }
 
 /** As in other `top` programs, a number without a unit is in seconds. */
-async function intervalOf(text: string): Promise<number> {
-  const { parseDuration } = await import('../../../../conf/values/units.ts');
+function intervalText(text: string, place: string): number {
   const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1000 : parseDuration(text);
   if (ms !== undefined && ms >= 100 && ms <= 3_600_000) {
     return ms;
   }
-  const { TonyError } = await import('../../../../platform/errors.ts');
-  throw new TonyError('USAGE', '--interval requires a time from 100ms to 1h, such as 500ms or 5s.');
+  throw new TonyError('USAGE', `${place} requires a time from 100ms to 1h, such as 500ms or 5s, not ${text}.`);
 }

@@ -1,28 +1,37 @@
-import { defineCommand } from '../define-command.ts';
+import { checkFeedName } from '../../../feed/feed-name.ts';
+import { checkedText, defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS } from '../shared-options.ts';
 
 export const feedCommand = defineCommand({
   command: 'feed <application> <feed>',
   describe: 'Send records from standard input to a feed of a running job',
-  builder: (yargs) =>
-    yargs
-      .positional('application', APPLICATION_ID)
-      .positional('feed', { type: 'string', demandOption: true, describe: 'Name of the feed in the program: fromFeed(name)' })
-      .options({
-        format: {
-          choices: ['lines', 'tfrecord'] as const,
-          default: 'lines' as const,
-          describe: 'Format of the input: one record per line, or a TFRecord stream',
-          requiresArg: true,
-        },
-        producer: {
-          type: 'string',
-          describe: 'Name of this producer; to continue after a producer has crashed, pass its name',
-          requiresArg: true,
-        },
-        ...CLUSTER_OPTIONS,
-      }),
-  handler: async ({ application, feed, format, producer, ...cluster }) => {
+  positionals: {
+    application: APPLICATION_ID,
+    feed: {
+      type: 'string',
+      demandOption: true,
+      describe: 'Name of the feed in the program: fromFeed(name)',
+      parse: checkFeedName,
+    },
+  },
+  options: {
+    format: {
+      choices: ['lines', 'tfrecord'] as const,
+      default: 'lines' as const,
+      describe: 'Format of the input: one record per line, or a TFRecord stream',
+    },
+    producer: {
+      ...checkedText(checkFeedName),
+      describe: 'Name of this producer; to continue after a producer has crashed, pass its name',
+    },
+    'skip-received': {
+      type: 'boolean',
+      describe: 'Skip the records at the beginning of the input that the job has already received from this producer',
+      needs: 'producer',
+    },
+    ...CLUSTER_OPTIONS,
+  },
+  handler: async ({ application, feed, format, producer, skipReceived, ...cluster }) => {
     const { openFeed } = await import('../../../feed/feed.ts');
     const { recordsOf } = await import('../../../feed/feed-input.ts');
     const { progressLine } = await import('../../../feed/feed-progress.ts');
@@ -42,13 +51,18 @@ export const feedCommand = defineCommand({
           'INTERRUPTED',
           `Interrupted before the end of feed ${feed}: the job is still waiting for records from this producer.`,
           {
-            hint: `To continue, run tony-ts feed ${application} ${feed} --producer ${writer.producer}. To end the feed, run it with empty input.`,
+            hint: `To continue, run tony-ts feed ${application} ${feed} --producer ${writer.producer}, and add --skip-received to send the same input again. To end the feed, run it with empty input.`,
           },
         ),
       ),
     );
     try {
+      let toSkip = skipReceived === true ? await writer.received() : 0;
       for await (const record of recordsOf(process.stdin, format)) {
+        if (toSkip > 0) {
+          toSkip--;
+          continue;
+        }
         await writer.write(record);
       }
       await writer.end();

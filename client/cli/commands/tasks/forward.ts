@@ -1,25 +1,26 @@
-import { defineCommand } from '../define-command.ts';
+import { parsePorts } from '../../../sessions/parse-ports.ts';
+import { defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, TASK } from '../shared-options.ts';
 import { noticeWriter } from './run-session.ts';
 
 export const forwardCommand = defineCommand({
   command: 'forward <application> <task> <port>',
   describe: 'Forward a port on this machine to a port of a running task',
-  builder: (yargs) =>
-    yargs
-      .positional('application', APPLICATION_ID)
-      .positional('task', TASK)
-      .positional('port', {
-        type: 'string',
-        demandOption: true,
-        describe: 'Port on which the task listens, or PORT:LOCAL to use another port on this machine (0: any free port)',
-      })
-      .options(CLUSTER_OPTIONS)
-      .epilogue('The command listens on 127.0.0.1, and runs until you press Ctrl-C or the job ends.'),
+  positionals: {
+    application: APPLICATION_ID,
+    task: TASK,
+    port: {
+      type: 'string',
+      demandOption: true,
+      parse: parsePorts,
+      describe: 'Port on which the task listens, or PORT:LOCAL to use another port on this machine (0: any free port)',
+    },
+  },
+  options: { ...CLUSTER_OPTIONS },
+  epilogue: 'The command listens on 127.0.0.1, and runs until you press Ctrl-C or the job ends.',
   handler: async ({ application, task, port, ...cluster }) => {
     const { connectJob } = await import('../../../connections/connect-job.ts');
     const { forwardPort } = await import('../../../sessions/forward-port.ts');
-    const { parsePorts } = await import('../../../sessions/parse-ports.ts');
     const { untilSignal } = await import('../../../terminal/until-signal.ts');
     const ports = parsePorts(port);
     const connection = await connectJob(application, cluster);

@@ -1,19 +1,15 @@
-import { defineCommand } from '../define-command.ts';
+import { defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, TASK } from '../shared-options.ts';
 import { noticeWriter, runSession } from './run-session.ts';
 
 export const shellCommand = defineCommand({
   command: 'shell <application> <task>',
   describe: 'Open a shell in a running task',
-  builder: (yargs) =>
-    yargs
-      .positional('application', APPLICATION_ID)
-      .positional('task', TASK)
-      .options(CLUSTER_OPTIONS)
-      .epilogue(
-        "The shell runs with the working directory and environment of the task's program. " +
-          'Without a terminal, the shell reads commands from standard input.',
-      ),
+  positionals: { application: APPLICATION_ID, task: TASK },
+  options: { ...CLUSTER_OPTIONS },
+  epilogue:
+    "The shell runs with the working directory and environment of the task's program. " +
+    'Without a terminal, the shell reads commands from standard input.',
   handler: async ({ application, task, ...cluster }) => {
     const { openShell } = await import('../../../sessions/open-shell.ts');
     const { stdin: input, stdout: output, stderr: errors, env } = process;

@@ -1,20 +1,19 @@
-import { wholeNumber } from '../../help/command-description.ts';
-import { defineCommand } from '../define-command.ts';
+import { defineCommand, wholeNumber } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS } from '../shared-options.ts';
 
 export const tensorboardCommand = defineCommand({
   command: 'tensorboard <application>',
   describe: 'Run TensorBoard on this machine for a job that is running or has ended',
-  builder: (yargs) =>
-    yargs.positional('application', APPLICATION_ID).options({
-      port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port on this machine; 0 selects a free port' },
-      open: { type: 'boolean', default: true, describe: "Open TensorBoard in this machine's browser" },
-      user: { type: 'string', describe: 'User who submitted the job, if known', requiresArg: true },
-      ...CLUSTER_OPTIONS,
-    }),
+  positionals: { application: APPLICATION_ID },
+  options: {
+    port: { ...wholeNumber(0, 65_535), default: 0, describe: 'Port on this machine; 0 selects a free port' },
+    open: { type: 'boolean', default: true, describe: "Open TensorBoard in this machine's browser" },
+    user: { type: 'string', describe: 'User who submitted the job, if known' },
+    ...CLUSTER_OPTIONS,
+  },
   handler: async ({ application, user, port, open, ...options }) => {
     const { serverLog } = await import('../serving.ts');
-    const { checkId } = await import('../../../connections/connect-job.ts');
+    const { checkId } = await import('../../../connections/check-id.ts');
     const { serveHistory } = await import('../../../history/serve.ts');
     const { findPlace } = await import('../../../records/find-place.ts');
     const { untilSignal } = await import('../../../terminal/until-signal.ts');

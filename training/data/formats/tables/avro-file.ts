@@ -1,7 +1,9 @@
 import { crc32 } from 'node:zlib';
-import avro, { type Type } from 'avsc';
-import { messageOf, TonyError } from '../../../../platform/errors.ts';
-import { type AvroCursor, readerOf, readLong } from './avro-reader.ts';
+import { TonyError } from '../../../../platform/errors.ts';
+import { undecodable } from '../damage.ts';
+import { decodeUtf8 } from '../utf8.ts';
+import { type AvroCursor, readMetadata, readSafeLong } from './avro-reader.ts';
+import { type AvroType, parseAvroSchema } from './avro-schema.ts';
 import type { ByteWindow } from './byte-window.ts';
 import { unpackDeflate, unpackSnappy, unpackZstandard } from './decompress.ts';
 
@@ -20,7 +22,7 @@ const MAX_HEADER_BYTES = 16 * 1024 * 1024;
 const MAX_LONG_BYTES = 10;
 
 export interface AvroHeader {
-  readonly type: Type;
+  readonly type: AvroType;
   readonly sync: Buffer;
   /** Offset of the first block. */
   readonly end: number;
@@ -63,13 +65,11 @@ interface DecodedHeader {
   readonly end: number;
 }
 
-const readMetadata = readerOf(avro.Type.forSchema({ type: 'map', values: 'bytes' }));
-
 /** Returns null if the header is damaged, or does not end within these bytes. */
 function decodeHeader(bytes: Buffer): DecodedHeader | null {
-  const cursor: AvroCursor = { bytes, at: MAGIC.length };
+  const cursor: AvroCursor = { bytes, at: MAGIC.length, emptyValues: 0 };
   try {
-    const meta = readMetadata(cursor) as ReadonlyMap<string, Buffer>;
+    const meta = readMetadata(cursor);
     const end = cursor.at + SYNC_BYTES;
     return end > bytes.length ? null : { meta, sync: Buffer.from(bytes.subarray(cursor.at, end)), end };
   } catch {
@@ -77,11 +77,11 @@ function decodeHeader(bytes: Buffer): DecodedHeader | null {
   }
 }
 
-function schemaOf(text: Buffer | undefined, uri: string): Type {
+function schemaOf(text: Buffer | undefined, uri: string): AvroType {
   try {
-    return avro.Type.forSchema(JSON.parse(text?.toString('utf8') ?? ''), { omitRecordMethods: true });
+    return parseAvroSchema(decodeUtf8(text ?? Buffer.alloc(0)));
   } catch (error) {
-    throw new TonyError('DATA_INVALID', `${uri} has an invalid schema: ${messageOf(error)}`, { cause: error });
+    throw undecodable(error, `${uri} has an invalid schema`);
   }
 }
 
@@ -132,9 +132,9 @@ export async function readBlock(window: ByteWindow, { sync }: AvroHeader, mostBy
 
 /** Takes a block's record count and length from the window. Returns null if they are damaged. */
 function takeLengths(window: ByteWindow): [count: number, length: number] | null {
-  const cursor: AvroCursor = { bytes: window.bytes, at: 0 };
+  const cursor: AvroCursor = { bytes: window.bytes, at: 0, emptyValues: 0 };
   try {
-    const lengths: [number, number] = [readLong(cursor), readLong(cursor)];
+    const lengths: [number, number] = [readSafeLong(cursor), readSafeLong(cursor)];
     window.take(cursor.at);
     return lengths;
   } catch {

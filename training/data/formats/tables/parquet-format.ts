@@ -1,12 +1,153 @@
-import type { Compressors, FileMetaData, ParquetParsers, RowGroup } from 'hyparquet';
+import type { ColumnMetaData, Compressors, FileMetaData, ParquetParsers, RowGroup } from 'hyparquet';
 import { messageOf, TonyError } from '../../../../platform/errors.ts';
 import type { DataFile } from '../../reading/file-set.ts';
 import type { ReadContext } from '../../reading/read-context.ts';
 import type { FileFormat } from '../../reading/split.ts';
+import { decoding, undecodable } from '../damage.ts';
 import { readRange } from '../file-bytes.ts';
-import { unpackBrotli, unpackGzip, unpackSnappy, unpackZstandard } from './decompress.ts';
-import { parquetKind } from './parquet-schema.ts';
-import { selectColumns, type TableOptions, type TableRow, valueConverter } from './table-values.ts';
+import { decodeUtf8 } from '../utf8.ts';
+import { unpackBrotli, unpackGzip, unpackLz4, unpackSnappy, unpackZstandard } from './decompress.ts';
+import { type ContentCheck, checkChunk, type GroupBudget } from './parquet-pages.ts';
+import { columnsOf, leavesOf, parquetKind, type SchemaNode, type StoredColumn, storedColumn } from './parquet-schema.ts';
+import { ThriftCursor } from './parquet-thrift.ts';
+import { type Converter, columnConverter, selectColumns, type TableOptions, type TableRow } from './table-values.ts';
+
+/** hyparquet returns stored values; value-kinds.ts converts them. */
+const PARSERS: Partial<ParquetParsers> = {
+  stringFromBytes: (bytes) => decodeUtf8(bytes),
+  // The nanoseconds since 1970 of a timestamp of the type INT96.
+  timestampFromNanoseconds: (nanos) => nanos,
+};
+
+/** Distance between the chunks in the file that hyparquet sees, so large that it reads each chunk on its own. */
+const CHUNK_DISTANCE = 2n ** 40n;
+/** Maximum distance of two chunks of one column that are read at once. */
+const MAX_GAP_BYTES = 64 * 1024;
+
+interface ColumnRead {
+  readonly values: ArrayLike<unknown>;
+  /** Number of bytes read from storage. */
+  readonly bytes: number;
+}
+
+/**
+ * Reads and decodes the chunks of one column in a row group. Checks them before memory is allocated.
+ * @param chunks the metadata of the column's chunks, one for each leaf.
+ * @throws Error if the chunks are damaged, or need more memory than the budget allows.
+ */
+async function readStoredColumn(
+  file: DataFile,
+  column: StoredColumn,
+  chunks: readonly ColumnMetaData[],
+  rows: number,
+  budget: GroupBudget,
+  context: ReadContext,
+): Promise<ColumnRead> {
+  const ranges = chunks.map(rangeOf);
+  const buffers = await readRanges(file, ranges, context);
+  const checks = new Map<ArrayBufferLike, ContentCheck[]>();
+  for (const [index, { num_values, codec }] of chunks.entries()) {
+    const leaf = column.leaves[index];
+    const buffer = buffers[index];
+    if (leaf === undefined || buffer === undefined) {
+      throw new Error('a column lacks a chunk');
+    }
+    const isCompressed = codec !== 'UNCOMPRESSED';
+    checks.set(buffer, checkChunk(new Uint8Array(buffer), { ...leaf, isCompressed, values: Number(num_values) }, budget));
+  }
+  const slice = (from: number): ArrayBuffer => buffers[Number(BigInt(from) / CHUNK_DISTANCE) - 1] as ArrayBuffer;
+  const { parquetScan } = await import('hyparquet');
+  const scan = await parquetScan({
+    file: { byteLength: Number.MAX_SAFE_INTEGER, slice },
+    metadata: metadataOf(column, chunks, rows),
+    compressors: await compressors(checks),
+    parsers: PARSERS,
+    utf8: false,
+    geoparquet: false,
+    useOffsetIndex: false,
+  });
+  const values = await scan.readColumn({ column: '0', rowStart: 0, rowEnd: rows });
+  return { values, bytes: ranges.reduce((sum, [from, to]) => sum + to - from, 0) };
+}
+
+function rangeOf({ dictionary_page_offset, data_page_offset, total_compressed_size }: ColumnMetaData): readonly [from: number, to: number] {
+  const from = Number(dictionary_page_offset || data_page_offset);
+  return [from, from + Number(total_compressed_size)];
+}
+
+/** Reads the ranges of one column. Reads neighbouring ranges together, because each read can take a round trip to the storage. */
+async function readRanges(
+  file: DataFile,
+  ranges: readonly (readonly [from: number, to: number])[],
+  context: ReadContext,
+): Promise<ArrayBuffer[]> {
+  const [first] = ranges;
+  if (ranges.length === 1 && first !== undefined) {
+    return [(await readRange(file, ...first, context)).buffer];
+  }
+  const from = Math.min(...ranges.map(([start]) => start));
+  const to = Math.max(...ranges.map(([, end]) => end));
+  const gaps = to - from - ranges.reduce((sum, [start, end]) => sum + end - start, 0);
+  if (gaps > MAX_GAP_BYTES) {
+    const buffers: ArrayBuffer[] = [];
+    for (const range of ranges) {
+      buffers.push((await readRange(file, ...range, context)).buffer);
+    }
+    return buffers;
+  }
+  const { buffer } = await readRange(file, from, to, context);
+  return ranges.map(([start, end]) => buffer.slice(start - from, end - from));
+}
+
+function metadataOf({ schema, leaves }: StoredColumn, chunks: readonly ColumnMetaData[], rows: number): FileMetaData {
+  const columns = chunks.map((chunk, index): RowGroup['columns'][number] => {
+    const leaf = leaves[index];
+    return {
+      file_offset: 0n,
+      meta_data: {
+        type: leaf?.type as ColumnMetaData['type'],
+        encodings: [],
+        path_in_schema: [...(leaf?.path ?? [])],
+        codec: chunk.codec,
+        num_values: chunk.num_values,
+        total_uncompressed_size: chunk.total_uncompressed_size,
+        total_compressed_size: chunk.total_compressed_size,
+        data_page_offset: CHUNK_DISTANCE * BigInt(index + 1),
+      },
+    };
+  });
+  const group = { columns, num_rows: BigInt(rows), total_byte_size: 0n };
+  return { version: 1, schema: [...schema], num_rows: BigInt(rows), row_groups: [group], metadata_length: 0 };
+}
+
+type Unpack = (data: Uint8Array, length: number) => Uint8Array;
+
+async function compressors(checks: ReadonlyMap<ArrayBufferLike, ContentCheck[]>): Promise<Compressors> {
+  const lz4 = await unpackLz4();
+  // checkChunk has checked the declared length.
+  const checked =
+    (unpack: Unpack): Unpack =>
+    (data, length) => {
+      const unpacked = unpack(data, length);
+      if (unpacked.length !== length) {
+        throw new Error(`a page has ${unpacked.length} bytes instead of ${length}`);
+      }
+      const check = checks.get(data.buffer)?.shift();
+      if (check === undefined) {
+        throw new Error('a page has no header');
+      }
+      check(unpacked);
+      return unpacked;
+    };
+  return {
+    SNAPPY: checked(unpackSnappy),
+    GZIP: checked(unpackGzip),
+    ZSTD: checked(unpackZstandard),
+    BROTLI: checked(unpackBrotli),
+    LZ4: checked(lz4.hadoop),
+    LZ4_RAW: checked(lz4.raw),
+  };
+}
 
 export interface ParquetOptions extends TableOptions {
   /**
@@ -21,17 +162,9 @@ const MAX_FOOTER_BYTES = 64 * 1024 * 1024;
 const FIRST_FOOTER_BYTES = 64 * 1024;
 const ROWS_PER_CHUNK = 1024;
 const CONCURRENT_COLUMNS = 8;
-/** Minimum memory in bytes that a value needs while it is decoded. */
+/** Memory in bytes that each value takes, and that it needs in addition while its column is decoded. */
 const VALUE_BYTES = 8;
-
-/** Dates become days since 1970, and timestamps milliseconds since 1970. */
-const PARSERS: Partial<ParquetParsers> = {
-  dateFromDays: (days) => days,
-  timestampFromMilliseconds: (millis) => Number(millis),
-  timestampFromMicroseconds: (micros) => Number(micros) / 1000,
-  timestampFromNanoseconds: (nanos) => Number(nanos) / 1_000_000,
-  jsonFromBytes: (bytes) => bytes && Buffer.from(bytes).toString('utf8'),
-};
+const DECODING_BYTES = 16;
 
 /**
  * Creates the format for Parquet files. Reads one row group at a time, and only the selected columns. A row group belongs to the split that
@@ -65,7 +198,9 @@ interface Group {
   readonly index: number;
   readonly offset: number;
   readonly firstRow: number;
-  readonly rowGroup: RowGroup;
+  readonly rows: number;
+  /** One chunk for each physical column, in the order of the schema. */
+  readonly chunks: readonly ColumnMetaData[];
 }
 
 interface Rows {
@@ -80,43 +215,53 @@ interface OpenedParquet {
   readGroup(group: Group): Promise<Rows>;
 }
 
+/** A selected column. */
+interface Column {
+  readonly name: string;
+  readonly convert: Converter;
+  readonly stored: StoredColumn;
+  /** Index of the column's first chunk in a row group. */
+  readonly firstChunk: number;
+}
+
 async function openParquet(file: DataFile, options: ParquetOptions, context: ReadContext): Promise<OpenedParquet> {
-  const { parquetSchema } = await import('hyparquet');
+  const { maxGroupBytes = MAX_GROUP_BYTES } = options;
   const metadata = await readMetadata(file, context);
-  const schema = parquetSchema(metadata).children.map((tree) => ({ name: tree.element.name, tree }));
-  const columns = selectColumns(schema, options, file.uri).map(({ name, tree }) => ({
-    name,
-    convert: valueConverter({ name, kind: parquetKind(tree, `${file.uri}: column ${name}`) }, options),
-  }));
-  const groups: Group[] = [];
-  let firstRow = 0;
-  for (const [index, rowGroup] of metadata.row_groups.entries()) {
-    groups.push({ index, offset: offsetOf(rowGroup), firstRow, rowGroup });
-    firstRow += Number(rowGroup.num_rows);
-  }
+  const damaged = `${file.uri}: its footer is damaged`;
+  const nodes = decoding(damaged, () => columnsOf(metadata.schema));
+  const columns = selectedColumns(nodes, options, file.uri);
+  const leaves = nodes.reduce((sum, node) => sum + leavesOf(node), 0);
+  const groups = decoding(damaged, () => groupsOf(metadata.row_groups, leaves, file));
   const readGroup = async (group: Group): Promise<Rows> => {
-    const names = columns.map(({ name }) => name);
-    checkSize(group, names, options.maxGroupBytes ?? MAX_GROUP_BYTES, file);
-    const { values, bytes } = await readColumns(file, metadata, group, names, options, context);
+    checkSize(group, columns, maxGroupBytes, file);
+    const reads = await readColumns(file, columns, group, { bytes: maxGroupBytes }, context);
     return {
-      count: Number(group.rowGroup.num_rows),
-      bytes,
-      slice: (from, to) => Array.from({ length: to - from }, (_, index) => rowAt(columns, values, from + index, group, file)),
+      count: group.rows,
+      bytes: reads.reduce((sum, { bytes }) => sum + bytes, 0),
+      slice: (from, to) => Array.from({ length: to - from }, (_, index) => rowAt(columns, reads, from + index, group, file)),
     };
   };
   return { groups, readGroup };
 }
 
-interface Converter {
-  readonly name: string;
-  readonly convert: ReturnType<typeof valueConverter>;
+function selectedColumns(nodes: readonly SchemaNode[], options: ParquetOptions, uri: string): readonly Column[] {
+  let chunks = 0;
+  const all = nodes.map((node) => {
+    const firstChunk = chunks;
+    chunks += leavesOf(node);
+    return { name: node.element.name, node, firstChunk };
+  });
+  return selectColumns(all, options, uri).map(({ name, node, firstChunk }) => {
+    const kind = parquetKind(node, `${uri}: column ${name}`);
+    return { name, convert: columnConverter({ name, kind }, options, uri), stored: storedColumn(node), firstChunk };
+  });
 }
 
-function rowAt(columns: readonly Converter[], values: readonly ArrayLike<unknown>[], at: number, group: Group, file: DataFile): TableRow {
+function rowAt(columns: readonly Column[], reads: readonly ColumnRead[], at: number, group: Group, file: DataFile): TableRow {
   try {
-    return Object.fromEntries(columns.map(({ name, convert }, index) => [name, convert(values[index]?.[at])]));
+    return Object.fromEntries(columns.map(({ name, convert }, index) => [name, convert(reads[index]?.values[at])]));
   } catch (error) {
-    throw new TonyError('DATA_INVALID', `${file.uri}, row ${group.firstRow + at}: ${messageOf(error)}`, { cause: error });
+    throw undecodable(error, `${file.uri}, row ${group.firstRow + at}`);
   }
 }
 
@@ -137,113 +282,85 @@ async function readMetadata(file: DataFile, context: ReadContext): Promise<FileM
     footer = await readRange(file, file.size - length, file.size, context);
   }
   try {
-    return parquetMetadata(footer, { parsers: PARSERS, geoparquet: false });
+    new ThriftCursor(footer.subarray(0, -8), footer.length - length).struct();
+    return parquetMetadata(footer, { geoparquet: false });
   } catch (error) {
     throw fail(`its footer is damaged (${messageOf(error)})`, error);
   }
 }
 
-function offsetOf({ columns }: RowGroup): number {
-  const offsets = columns.flatMap(({ meta_data }) => {
-    const { data_page_offset, dictionary_page_offset } = meta_data ?? {};
-    return [data_page_offset, dictionary_page_offset].flatMap((offset) => (offset === undefined || offset === 0n ? [] : Number(offset)));
+/** @throws Error if the footer declares other columns, or more data, than the file can contain. */
+function groupsOf(rowGroups: readonly RowGroup[], leaves: number, file: DataFile): readonly Group[] {
+  let firstRow = 0;
+  let stored = 0;
+  return rowGroups.map(({ columns, num_rows }, index) => {
+    const rows = Number(num_rows);
+    const chunks = columns.map(({ meta_data, file_path }) => {
+      if (meta_data === undefined || file_path !== undefined) {
+        throw new Error(meta_data === undefined ? 'a column is encrypted' : 'its columns are in other files');
+      }
+      return meta_data;
+    });
+    stored += chunks.reduce((sum, { total_compressed_size }) => sum + Number(total_compressed_size), 0);
+    const isSound = chunks.every((chunk) => [chunk.num_values, chunk.total_compressed_size].every((size) => size >= 0n));
+    if (chunks.length !== leaves || !(rows >= 0) || !isSound || !(stored <= file.size)) {
+      throw new Error(`row group ${index} does not match the file`);
+    }
+    const group = { index, offset: offsetOf(chunks), firstRow, rows, chunks };
+    firstRow += rows;
+    return group;
   });
-  return Math.min(...offsets);
+}
+
+function offsetOf(chunks: readonly ColumnMetaData[]): number {
+  const offsets = chunks.flatMap(({ data_page_offset, dictionary_page_offset }) =>
+    [data_page_offset, dictionary_page_offset].flatMap((offset) => (offset === undefined || offset === 0n ? [] : Number(offset))),
+  );
+  return offsets.reduce((least, offset) => Math.min(least, offset), Number.POSITIVE_INFINITY);
+}
+
+function chunksOf({ chunks }: Group, { firstChunk, stored }: Column): readonly ColumnMetaData[] {
+  return chunks.slice(firstChunk, firstChunk + stored.leaves.length);
 }
 
 /** Rejects a row group that needs too much memory, because a damaged or malicious footer can declare any size. */
-function checkSize({ index, rowGroup }: Group, names: readonly string[], maxBytes: number, file: DataFile): void {
-  const chunks = rowGroup.columns.flatMap(({ meta_data }) =>
-    meta_data && names.includes(meta_data.path_in_schema[0] ?? '') ? meta_data : [],
-  );
-  const bytes = chunks.reduce(
+function checkSize(group: Group, columns: readonly Column[], maxBytes: number, file: DataFile): void {
+  const chunks = columns.flatMap((column) => chunksOf(group, column));
+  const kept = chunks.reduce(
     (sum, { total_uncompressed_size, num_values }) => sum + Math.max(Number(total_uncompressed_size), VALUE_BYTES * Number(num_values)),
-    VALUE_BYTES * Number(rowGroup.num_rows),
+    VALUE_BYTES * group.rows,
   );
+  const values = chunks.map(({ num_values }) => Number(num_values)).sort((a, b) => b - a);
+  const decoded = values.slice(0, CONCURRENT_COLUMNS).reduce((sum, count) => sum + DECODING_BYTES * count, 0);
+  const bytes = kept + decoded;
   if (bytes > maxBytes) {
-    throw new TonyError('DATA_INVALID', `${file.uri}: row group ${index} takes ${bytes} bytes in memory; the maximum is ${maxBytes}`, {
-      hint: 'Select fewer columns, write smaller row groups, or raise maxGroupBytes.',
-    });
+    throw new TonyError(
+      'DATA_INVALID',
+      `${file.uri}: row group ${group.index} takes ${bytes} bytes in memory; the maximum is ${maxBytes} (maxGroupBytes)`,
+      { hint: 'Select fewer columns, write smaller row groups, or raise maxGroupBytes.' },
+    );
   }
 }
 
 async function readColumns(
   file: DataFile,
-  metadata: FileMetaData,
-  { index, firstRow, rowGroup }: Group,
-  names: readonly string[],
-  { maxGroupBytes = MAX_GROUP_BYTES }: ParquetOptions,
+  columns: readonly Column[],
+  group: Group,
+  budget: GroupBudget,
   context: ReadContext,
-): Promise<{ readonly values: readonly ArrayLike<unknown>[]; readonly bytes: number }> {
-  const { parquetScan } = await import('hyparquet');
-  let bytes = 0;
-  const reads: Promise<ArrayBuffer>[] = [];
-  const slice = (from: number, to = file.size): Promise<ArrayBuffer> => {
-    const read = readRange(file, from, to, context).then((part) => {
-      bytes += part.length;
-      return part.buffer;
-    });
-    reads.push(read);
-    // hyparquet starts all reads of a column, but waits for none of the others once one has failed.
-    read.catch(() => {});
-    return read;
-  };
-  const rows = { rowStart: firstRow, rowEnd: firstRow + Number(rowGroup.num_rows) };
-  try {
-    const scan = await parquetScan({
-      file: { byteLength: file.size, slice },
-      metadata,
-      columns: [...names],
-      ...rows,
-      compressors: await compressors(maxGroupBytes),
-      parsers: PARSERS,
-      utf8: false,
-      geoparquet: false,
-      useOffsetIndex: false,
-    });
-    const values: ArrayLike<unknown>[] = [];
-    for (let at = 0; at < names.length; at += CONCURRENT_COLUMNS) {
-      const some = names.slice(at, at + CONCURRENT_COLUMNS);
-      // If one read fails, the code still waits for the others, because nothing would handle their errors later.
-      const read = await Promise.allSettled(some.map((column) => scan.readColumn({ column, ...rows })));
-      for (const result of read) {
-        if (result.status === 'rejected') {
-          throw result.reason;
-        }
-        values.push(result.value);
+): Promise<readonly ColumnRead[]> {
+  const reads: ColumnRead[] = [];
+  for (let at = 0; at < columns.length && group.rows > 0; at += CONCURRENT_COLUMNS) {
+    const some = columns.slice(at, at + CONCURRENT_COLUMNS);
+    const read = some.map((column) => readStoredColumn(file, column.stored, chunksOf(group, column), group.rows, budget, context));
+    // If one read fails, the code still waits for the others, because nothing would handle their errors later.
+    for (const [index, result] of (await Promise.allSettled(read)).entries()) {
+      if (result.status === 'rejected') {
+        context.signal.throwIfAborted();
+        throw undecodable(result.reason, `${file.uri}: row group ${group.index}, column ${some[index]?.name} cannot be decoded`);
       }
+      reads.push(result.value);
     }
-    return { values, bytes };
-  } catch (error) {
-    await Promise.allSettled(reads);
-    context.signal.throwIfAborted();
-    if (error instanceof TonyError) {
-      throw error;
-    }
-    throw new TonyError('DATA_INVALID', `${file.uri}: row group ${index} cannot be decoded: ${messageOf(error)}`, { cause: error });
   }
-}
-
-async function compressors(maxBytes: number): Promise<Compressors> {
-  const { decompressLz4, decompressLz4Raw } = await import('hyparquet-compressors');
-  const bounded =
-    (unpack: (data: Uint8Array, length: number) => Uint8Array) =>
-    (data: Uint8Array, length: number): Uint8Array => {
-      if (length > maxBytes) {
-        throw new Error(`a page declares ${length} bytes`);
-      }
-      const unpacked = unpack(data, length);
-      if (unpacked.length !== length) {
-        throw new Error(`a page has ${unpacked.length} bytes instead of ${length}`);
-      }
-      return unpacked;
-    };
-  return {
-    SNAPPY: bounded(unpackSnappy),
-    GZIP: bounded(unpackGzip),
-    ZSTD: bounded(unpackZstandard),
-    BROTLI: bounded(unpackBrotli),
-    LZ4: bounded(decompressLz4),
-    LZ4_RAW: bounded(decompressLz4Raw),
-  };
+  return reads;
 }

@@ -1,132 +1,174 @@
 import { TonyError } from '../../../../platform/errors.ts';
+import { arrayOf, type FieldKind, type ScalarKind, scalarConverter, type TableValue, type ValueKind } from './value-kinds.ts';
 
 /*
  * The values of Parquet columns and Avro fields, as elements of a dataset. Numbers stay numbers, so that `batch` collects them into columns.
  * Lists of numbers become typed arrays, which `batch` stacks if all lists of a column have the same length.
  */
 
-export type TableValue =
-  | number
-  | boolean
-  | string
-  | Buffer
-  | Int32Array
-  | Float32Array
-  | Float64Array
-  | readonly TableValue[]
-  | { readonly [name: string]: TableValue };
-
 export type TableRow = Readonly<Record<string, TableValue>>;
 
 export interface TableOptions {
   /** Names of the columns to read. Default: all columns. */
   readonly columns?: readonly string[];
-  /** Values that replace missing values, by column. In all other columns, a missing value is an error. */
+  /**
+   * Values that replace missing values, by column. In all other columns, a missing value is an error. For a struct, an object replaces the
+   * missing values of its fields: `{ place: { height: 0 } }`. For a list, a list replaces a missing list, and any other value replaces
+   * missing items.
+   */
   readonly fill?: Readonly<Record<string, TableValue>>;
 }
 
-export type ValueKind =
-  | 'boolean'
-  | 'integer'
-  | 'float'
-  | 'double'
-  | 'text'
-  | 'bytes'
-  | { readonly list: ValueKind }
-  | { readonly fields: Readonly<Record<string, ValueKind>> };
-
-export interface TableColumn {
-  readonly name: string;
-  readonly kind: ValueKind;
-}
+export type Converter = (stored: unknown) => TableValue;
 
 /**
  * Returns the selected columns, in file order.
- * @throws TonyError DATA_INVALID if the file lacks a column named in `columns` or `fill`.
+ * @throws TonyError DATA_INVALID if the file lacks a column named in `columns` or `fill`, or has two selected columns of the same name.
  */
 export function selectColumns<T extends { readonly name: string }>(all: readonly T[], options: TableOptions, where: string): readonly T[] {
-  const names = all.map(({ name }) => name);
-  const unknown = [...(options.columns ?? []), ...Object.keys(options.fill ?? {})].find((name) => !names.includes(name));
+  const names = new Set(all.map(({ name }) => name));
+  const unknown = [...(options.columns ?? []), ...Object.keys(options.fill ?? {})].find((name) => !names.has(name));
   if (unknown !== undefined) {
-    throw new TonyError('DATA_INVALID', `${where} has no column ${unknown} (columns: ${names.join(', ')})`);
+    throw new TonyError('DATA_INVALID', `${where} has no column ${unknown} (columns: ${[...names].join(', ')})`);
   }
-  return all.filter(({ name }) => options.columns?.includes(name) ?? true);
+  const wanted = new Set(options.columns);
+  const chosen = options.columns === undefined ? all : all.filter(({ name }) => wanted.has(name));
+  requireDistinct(chosen, `${where} has two columns called`);
+  return chosen;
 }
 
-/** Returns a function that converts one value of a column. The function throws an Error if no tensor can hold the value. */
-export function valueConverter({ name, kind }: TableColumn, { fill = {} }: TableOptions): (value: unknown) => TableValue {
-  const convert = converterOf(kind);
-  const replacement = fill[name];
-  return (value) => {
-    if (value !== null && value !== undefined) {
-      return convert(value);
+/** @throws TonyError DATA_INVALID if two fields have the same name. */
+export function requireDistinct(fields: readonly { readonly name: string }[], message: string): void {
+  const seen = new Set<string>();
+  for (const { name } of fields) {
+    if (seen.has(name)) {
+      throw new TonyError('DATA_INVALID', `${message} ${name}`, { hint: 'Name the columns to read: `columns: [...]`.' });
     }
-    if (replacement === undefined) {
-      throw new Error(`column ${name} has no value; select other columns, or set a replacement: fill: { ${name}: ... }`);
+    seen.add(name);
+  }
+}
+
+/**
+ * Returns a function that converts one value of a column. The function throws an Error if no element can hold the value.
+ * @param where the file, for error messages.
+ * @throws TonyError DATA_INVALID if `fill` names a field that the column does not have.
+ */
+export function columnConverter({ name, kind }: FieldKind, { fill = {} }: TableOptions, where: string): Converter {
+  const own = Object.hasOwn(fill, name) ? fill[name] : undefined;
+  checkFill([name], kind, own, where);
+  return fieldConverter([name], kind, own);
+}
+
+type Fill = TableValue | undefined;
+
+const ONE_FILL =
+  '`fill` replaces either missing lists (by a list) or missing items (by a value), but not both; replace one of them in the program that writes the file, or select other columns';
+
+function checkFill(path: readonly string[], kind: ValueKind, fill: Fill, where: string): void {
+  if (typeof kind !== 'object' || !isObject(fill)) {
+    return;
+  }
+  if ('list' in kind) {
+    checkFill(path, kind.list, fill, where);
+  } else if ('fields' in kind) {
+    for (const [name, value] of Object.entries(fill)) {
+      const field = kind.fields.find((each) => each.name === name);
+      if (field === undefined) {
+        throw new TonyError('DATA_INVALID', `${where}: column ${path.join('.')} has no field ${name}, which \`fill\` names`);
+      }
+      checkFill([...path, name], field.kind, value, where);
     }
-    return replacement;
+  }
+}
+
+/** Returns a function that converts one value, or replaces it if it is missing. */
+function fieldConverter(path: readonly string[], kind: ValueKind, fill: Fill): Converter {
+  const convert = presentConverter(path, kind, fill);
+  const isStruct = typeof kind === 'object' && 'fields' in kind && isObject(fill);
+  const isForItems = typeof kind === 'object' && 'list' in kind && !isList(fill);
+  return (stored) => {
+    if (stored !== null && stored !== undefined) {
+      return convert(stored);
+    }
+    if (isStruct) {
+      // All fields of a missing struct are missing.
+      return convert([]);
+    }
+    if (fill === undefined) {
+      throw new Error(`column ${path.join('.')} has no value; select other columns, or set a replacement: ${fillExample(path)}`);
+    }
+    if (isForItems) {
+      throw new Error(`column ${path.join('.')} has no list; ${ONE_FILL}`);
+    }
+    return fill;
   };
 }
 
-function converterOf(kind: ValueKind): (value: unknown) => TableValue {
-  if (typeof kind === 'object') {
-    return 'list' in kind ? listConverter(kind.list) : fieldsConverter(kind.fields);
-  }
-  switch (kind) {
-    case 'integer':
-      return integer;
-    case 'bytes':
-      return (value) => Buffer.from((value as Uint8Array).buffer, (value as Uint8Array).byteOffset, (value as Uint8Array).byteLength);
-    default:
-      return (value) => value as TableValue;
-  }
+function fillExample(path: readonly string[]): string {
+  return `fill: ${path.reduceRight((inner, name) => `{ ${name}: ${inner} }`, '...')}`;
 }
 
-function integer(value: unknown): number {
-  const number = Number(value);
-  if (!Number.isSafeInteger(number)) {
-    throw new Error(`the value ${value} is outside the range in which a number represents every integer exactly`);
+function presentConverter(path: readonly string[], kind: ValueKind, fill: Fill): Converter {
+  if (typeof kind === 'object' && 'list' in kind) {
+    return listConverter(path, kind.list, fill);
   }
-  return number;
+  if (typeof kind === 'object' && 'fields' in kind) {
+    return structConverter(path, kind.fields, isObject(fill) ? fill : {});
+  }
+  return scalarConverter(kind);
 }
 
-const ARRAYS = { integer: Int32Array, float: Float32Array, double: Float64Array } as const;
-
-function listConverter(kind: ValueKind): (value: unknown) => TableValue {
-  if (kind === 'integer' || kind === 'float' || kind === 'double') {
-    const Numbers = ARRAYS[kind];
-    const convert = kind === 'integer' ? int32 : Number;
-    return (value) => {
-      const values = value as ArrayLike<unknown>;
-      const numbers = new Numbers(values.length);
-      // A loop is several times as fast as `Numbers.from`.
-      for (let at = 0; at < values.length; at++) {
-        numbers[at] = convert(present(values[at]));
+function listConverter(path: readonly string[], kind: ValueKind, fillOfColumn: Fill): Converter {
+  const fill = isList(fillOfColumn) ? undefined : fillOfColumn;
+  const convert = fieldConverter(path, kind, fill);
+  const missing = (): TableValue => {
+    if (fillOfColumn !== fill) {
+      throw new Error(`a list in column ${path.join('.')} contains a missing value; ${ONE_FILL}`);
+    }
+    if (fill === undefined) {
+      throw new Error(`a list in column ${path.join('.')} contains a missing value; set a replacement: ${fillExample(path)}`);
+    }
+    return convert(undefined);
+  };
+  const Numbers = arrayOf(kind);
+  if (Numbers === null) {
+    return (stored) => (stored as readonly unknown[]).map((item) => (item === null || item === undefined ? missing() : convert(item)));
+  }
+  const toNumber = kind === 'float' || kind === 'double' ? null : (scalarConverter(kind as ScalarKind) as (stored: unknown) => number);
+  const isInteger = Numbers === Int32Array;
+  return (stored) => {
+    const values = stored as ArrayLike<unknown>;
+    const numbers = new Numbers(values.length);
+    // A loop is several times as fast as `Numbers.from`.
+    for (let at = 0; at < values.length; at++) {
+      const item = values[at];
+      const number = (item === null || item === undefined ? missing() : toNumber === null ? item : toNumber(item)) as number;
+      if (isInteger && (number | 0) !== number) {
+        throw new Error(`a list in column ${path.join('.')} contains ${item}, which is not a 32-bit integer`);
       }
-      return numbers;
-    };
-  }
-  const convert = converterOf(kind);
-  return (value) => (value as readonly unknown[]).map((item) => convert(present(item)));
+      numbers[at] = number;
+    }
+    return numbers;
+  };
 }
 
-function present(value: unknown): unknown {
-  if (value === null || value === undefined) {
-    throw new Error('a list contains a missing value');
-  }
-  return value;
+function structConverter(path: readonly string[], fields: readonly FieldKind[], fill: Readonly<Record<string, TableValue>>): Converter {
+  // Created with the first value, because a schema can refer to the same type any number of times.
+  let converters: readonly (readonly [string, Converter])[] | null = null;
+  return (stored) => {
+    converters ??= fields.map(({ name, kind }) => {
+      return [name, fieldConverter([...path, name], kind, Object.hasOwn(fill, name) ? fill[name] : undefined)] as const;
+    });
+    const values = stored as ArrayLike<unknown>;
+    // An assignment to a field called `__proto__` would be lost.
+    return Object.fromEntries(converters.map(([name, convert], index) => [name, convert(values[index])]));
+  };
 }
 
-/** TensorFlow.js tensors can hold only 32-bit integers. */
-function int32(value: unknown): number {
-  const number = Number(value);
-  if ((number | 0) !== number) {
-    throw new Error(`a list contains ${value}, which is not a 32-bit integer`);
-  }
-  return number;
+function isList(fill: Fill): boolean {
+  return Array.isArray(fill) || (ArrayBuffer.isView(fill) && !Buffer.isBuffer(fill));
 }
 
-function fieldsConverter(fields: Readonly<Record<string, ValueKind>>): (value: unknown) => TableValue {
-  const converters = Object.entries(fields).map(([name, kind]) => [name, valueConverter({ name, kind }, {})] as const);
-  return (value) => Object.fromEntries(converters.map(([name, convert]) => [name, convert((value as Record<string, unknown>)[name])]));
+function isObject(fill: Fill): fill is Readonly<Record<string, TableValue>> {
+  return typeof fill === 'object' && !Array.isArray(fill) && !ArrayBuffer.isView(fill);
 }

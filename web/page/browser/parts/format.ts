@@ -5,7 +5,7 @@ export { formatBytes, formatNumber };
 
 /** Formats a count: 12_345_678 -> `12,345,678`. */
 export function formatCount(value: number): string {
-  return Number.isInteger(value) ? value.toString().replace(/\B(?=(\d{3})+(?!\d))/g, ',') : formatNumber(value);
+  return Number.isInteger(value) ? value.toLocaleString('en-US') : formatNumber(value);
 }
 
 /** Formats a count with its noun: `1 task`, `200 tasks`, or `3 of 200 tasks` if `of` is larger than `count`. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { nextDelay } from './polling.ts';
+import { nextDelay } from './polled-resource.ts';
 
 test('the page polls at its interval while visible, and less often while hidden', () => {
   expect(nextDelay({ everyMs: 2_000, hidden: false, failures: 0 })).toBe(2_000);

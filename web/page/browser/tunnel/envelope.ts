@@ -13,7 +13,7 @@ function base64Url(bytes: Uint8Array): string {
   for (let at = 0; at < bytes.length; at += 0x8000) {
     letters += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
   }
-  return btoa(letters).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
+  return btoa(letters).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
 }
 
 export function utf8(text: string): Uint8Array {

@@ -1,17 +1,18 @@
 import { h } from 'preact';
+import { jobDurationText } from '../../../../conf/status/job-duration.ts';
 import type { JobStatus } from '../../../../conf/status/status.ts';
 import { TENSORBOARD_URL } from '../parts/api.ts';
 import { stateBadge } from '../parts/badge.ts';
 import { Copy } from '../parts/copy.ts';
 import { useNow } from '../parts/environment.ts';
-import { formatElapsed, formatMoment } from '../parts/format.ts';
+import { formatMoment } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
 import { isOver } from '../parts/job-resources.ts';
 
 export function Header({ status }: { status: JobStatus }): Content {
   const over = isOver(status);
   const now = useNow(over ? null : 1_000);
-  const elapsed = formatElapsed((status.finishedAt ?? now) - status.startedAt);
+  const elapsed = jobDurationText(status, now);
   return html`<header class="top">
     <div class="wide">
       <div class="brand"><span class="mark" aria-hidden="true"></span>tony-ts</div>
@@ -25,8 +26,8 @@ export function Header({ status }: { status: JobStatus }): Content {
         <div><dt>Application</dt><dd><code>${status.applicationId}</code> ${h(Copy, { text: status.applicationId, what: 'application ID' })}</dd></div>
         <div><dt>User</dt><dd>${status.user}</dd></div>
         <div><dt>Queue</dt><dd>${status.queue}</dd></div>
-        <div><dt>Started</dt><dd><time datetime=${new Date(status.startedAt).toISOString()}>${formatMoment(status.startedAt)}</time></dd></div>
-        <div><dt>${over ? 'Duration' : 'Running for'}</dt><dd class="figure">${elapsed}</dd></div>
+        <div><dt>Submitted</dt><dd><time datetime=${new Date(status.submittedAt).toISOString()}>${formatMoment(status.submittedAt)}</time></dd></div>
+        <div><dt>${over ? 'Duration' : 'Elapsed'}</dt><dd class="figure">${elapsed}</dd></div>
       </dl>
     </div>
   </header>`;

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { jobStatus, taskFailure, taskStatus } from '../../../../conf/status/job-status.fixture.ts';
+import { restartsOf } from '../../../../conf/status/status.ts';
 import { messageTitle } from './alerts.ts';
-import { byRole, countsText, gpuOf, matches, nameOf, restartsOf, sorted, stateCounts } from './task-table.ts';
+import { byRole, countsText, gpuOf, matches, nameOf, sorted, stateCounts } from './task-table.ts';
 
 const usage = { rssBytes: 100, cpuCores: 1, gpus: [], stopped: false };
 const TASKS = [
@@ -52,7 +53,7 @@ test('tasks that wait for other roles are counted as waiting, and the title of t
 });
 
 test('the first container does not count as a restart, and the GPU usage is the mean of all GPUs', () => {
-  expect([0, 1, 3].map((attempts) => restartsOf(taskStatus({ attempts })))).toEqual([0, 0, 2]);
+  expect([0, 1, 3].map((programStarts) => restartsOf(taskStatus({ attempts: 4, programStarts })))).toEqual([0, 0, 2]);
   const gpus = [0.5, 1].map((utilization, index) => ({ index, utilization, memoryUsedBytes: 1, memoryTotalBytes: 2 }));
   expect(gpuOf(taskStatus({ usage: { ...usage, gpus } }))).toBe(0.75);
   expect(gpuOf(taskStatus({ usage }))).toBeNull();

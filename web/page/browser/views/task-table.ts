@@ -1,5 +1,12 @@
 import { describeFailure } from '../../../../conf/status/event-text.ts';
-import { awaitedRoles, gpuUtilization, type TaskState, type TaskStatus, taskStateText } from '../../../../conf/status/status.ts';
+import {
+  awaitedRoles,
+  gpuUtilization,
+  restartsOf,
+  type TaskState,
+  type TaskStatus,
+  taskStateText,
+} from '../../../../conf/status/status.ts';
 import { containsWords } from '../parts/controls.ts';
 
 export function nameOf({ role, index }: Pick<TaskStatus, 'role' | 'index'>): string {
@@ -14,10 +21,6 @@ export interface Sort {
 }
 
 const STATES: readonly TaskState[] = ['failed', 'lost', 'requested', 'launching', 'registered', 'running', 'stopped', 'succeeded'];
-
-export function restartsOf({ attempts }: TaskStatus): number {
-  return Math.max(0, attempts - 1);
-}
 
 /** Returns the mean utilisation of the task's GPUs, from 0 to 1, or null if the task has no GPUs. */
 export function gpuOf({ usage }: TaskStatus): number | null {

@@ -2,14 +2,14 @@ import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { describeConditions } from '../../../../conf/role-conditions.ts';
 import { describeFailure } from '../../../../conf/status/event-text.ts';
-import { awaitedRoles, type JobStatus, type TaskStatus } from '../../../../conf/status/status.ts';
+import { awaitedRoles, type JobStatus, restartsOf, type TaskStatus } from '../../../../conf/status/status.ts';
 import { stateBadge } from '../parts/badge.ts';
 import { inputValue, searchField } from '../parts/controls.ts';
 import { formatAgo, formatBytes, formatCount, formatNumber, formatNumberOf, formatShare } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
 import { plainText } from '../parts/plain-text.ts';
 import { formatRoute } from '../parts/route.ts';
-import { byRole, countsText, gpuOf, matches, nameOf, type RoleTasks, restartsOf, type Sort, type SortKey, sorted } from './task-table.ts';
+import { byRole, countsText, gpuOf, matches, nameOf, type RoleTasks, type Sort, type SortKey, sorted } from './task-table.ts';
 
 const COLUMNS: readonly { readonly key: SortKey; readonly title: string; readonly number?: boolean }[] = [
   { key: 'task', title: 'Task' },

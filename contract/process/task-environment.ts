@@ -1,0 +1,13 @@
+import { TASK_FILE_VARIABLE } from '../../conf/job.ts';
+
+/** Names of environment variables: TONY_TASK_FILE, and single values for shell scripts and programs in other languages. */
+export const TASK_ENVIRONMENT = {
+  taskFile: TASK_FILE_VARIABLE,
+  applicationId: 'TONY_APPLICATION_ID',
+  role: 'TONY_ROLE',
+  index: 'TONY_INDEX',
+  rank: 'TONY_RANK',
+  worldSize: 'TONY_WORLD_SIZE',
+  generation: 'TONY_GENERATION',
+  checkpointDir: 'TONY_CHECKPOINT_DIR',
+} as const;

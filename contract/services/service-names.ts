@@ -1,0 +1,12 @@
+/* The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so programs can safely retry them. */
+
+/** A reader that receives dispatched splits joins a pass over the data and reports the splits that it has already received. */
+export const SPLITS_JOIN = 'splits.join';
+/** A reader requests the next entry of its log, by number. */
+export const SPLITS_NEXT = 'splits.next';
+/** The answer if the dispatcher has no record of the reader's pass. The reader must then join again. */
+export const SPLITS_FORGOTTEN = 'forgotten';
+/** A feed reader requests records and acknowledges those that it received earlier. */
+export const FEED_TAKE = 'feed.take';
+/** A feed reader leaves the feed. Its unacknowledged records go to other readers. */
+export const FEED_LEAVE = 'feed.leave';

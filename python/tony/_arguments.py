@@ -1,0 +1,51 @@
+"""Checks the arguments that a program passes. An invalid argument raises TonyError USAGE before it has any effect."""
+
+import os
+from typing import Any, List, NoReturn
+
+from ._errors import TonyError
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Returns a count. Accepts NumPy integers."""
+    number = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        reject(name, value, f"a whole number of at least {least}")
+    return number
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        reject(name, value, "a string")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        reject(name, value, "True or False")
+    return value
+
+
+def local_path(name: str, value: Any) -> str:
+    """Returns the absolute path of a local file or folder."""
+    if not isinstance(value, (str, os.PathLike)) or isinstance(os.fspath(value), bytes) or os.fspath(value) == "":
+        reject(name, value, "a path")
+    return str(os.path.abspath(value))
+
+
+def texts(name: str, value: Any) -> List[str]:
+    """Returns a list of strings. Rejects a single string, which is also a sequence of strings."""
+    try:
+        items = None if isinstance(value, (str, bytes, dict)) else list(value)
+    except TypeError:
+        items = None
+    if items is None:
+        reject(name, value, "a list of strings")
+    for index, item in enumerate(items):
+        text(f"{name}[{index}]", item)
+    return items
+
+
+def reject(name: str, value: Any, expected: str) -> NoReturn:
+    shown = repr(value)
+    raise TonyError("USAGE", f"{name} is {shown if len(shown) <= 80 else shown[:80] + '...'}, but must be {expected}")

@@ -1,0 +1,1 @@
+"""Sweeps: their search spaces, trials and tables of results."""
