@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { addonFolderOf, candidates, isNotFound, type Places } from './register.ts';
+import { addonFolderOf, candidates, isNotFound, type Places } from './resolution.ts';
 
 const places: Places = {
   training: 'file:///c/tony/training.mjs',
