@@ -5,10 +5,11 @@ import { mpi } from './frameworks/mpi/framework.ts';
 import { FRAMEWORK_NAMES, type FrameworkName } from './frameworks/names.ts';
 import { none } from './frameworks/none/framework.ts';
 import { pytorch } from './frameworks/pytorch/framework.ts';
+import { ray } from './frameworks/ray/framework.ts';
 import { tensorflow } from './frameworks/tensorflow/framework.ts';
 import { tfjs } from './frameworks/tfjs/framework.ts';
 
-const FRAMEWORKS: Readonly<Record<FrameworkName, Framework>> = { tfjs, pytorch, tensorflow, jax, horovod, mpi, none };
+const FRAMEWORKS: Readonly<Record<FrameworkName, Framework>> = { tfjs, pytorch, tensorflow, jax, horovod, mpi, ray, none };
 
 export const DEFAULT_FRAMEWORK: FrameworkName = 'tfjs';
 

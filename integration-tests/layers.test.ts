@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { FRAMEWORK_NAMES } from '../conf/frameworks/names.ts';
+import { BUNDLES } from '../tools/build.mjs';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 
@@ -78,6 +79,15 @@ test('neither files nor the sub-folders of a top-level folder import each other 
     .filter(([from, to]) => roomOf(from) === roomOf(to))
     .map(([from, to]) => [path.posix.dirname(from), path.posix.dirname(to)] as const);
   expect(inCycles(folders.filter(([from, to]) => from !== to))).toEqual([]);
+});
+
+test('no file imports a program, because a program starts its work when it is loaded', () => {
+  const programs = BUNDLES.map(({ source }) => source).filter((source) => /\bmain\.ts$|register|launcher|worker/.test(source));
+  expect(programs.length).toBeGreaterThan(8);
+  const importing = imports
+    .map(({ file, specifier }) => ({ file, imported: path.posix.join(path.posix.dirname(file), specifier) }))
+    .filter(({ imported }) => programs.includes(imported));
+  expect(importing).toEqual([]);
 });
 
 test('each exported type has a name of its own', () => {

@@ -56,8 +56,8 @@ export interface FrameworkProblem {
 /** A task whose program is about to start. */
 export interface FrameworkTask extends GangPlace {
   readonly host: string;
-  /** The container's vcores. */
-  readonly vcores: number;
+  /** The container's resources. */
+  readonly resources: { readonly memoryMb: number; readonly vcores: number; readonly gpus: number };
   /** Port on 127.0.0.1 on which the framework's service listens, or 0 if the framework has no service. */
   readonly servicePort: number;
 }

@@ -1,20 +1,13 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { LineWriter } from './line-writer.ts';
+import type { ProcessPlan } from './task-folder.ts';
 
 /*
  * `process-launcher.mjs FILE` runs a task's processes. FILE contains a ProcessPlan. The executor runs the launcher as the task's program,
  * so the executor kills all processes when the launcher exits. If processes fail, the launcher exits with the exit code or signal of the
  * first one that failed.
  */
-
-/** Contents of the launcher's input file. */
-export interface ProcessPlan {
-  /** A bash command. */
-  readonly command: string;
-  /** The prefix for each process's output lines, and the process's additional environment variables. */
-  readonly processes: readonly { readonly prefix: string; readonly environment: Readonly<Record<string, string>> }[];
-}
 
 /** Maximum time in ms to wait for a failed process's remaining output. Its child processes may keep the pipes open. */
 const DRAIN_MS = 1_000;

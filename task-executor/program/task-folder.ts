@@ -19,11 +19,18 @@ import { restoreNames } from '../../platform/files/portable-names.ts';
 import { shellWord } from '../../platform/text/shell-word.ts';
 import type { TonyMessages } from '../../protos/tony-messages.ts';
 import { type Activation, activateEnvironment } from '../python/activate-environment.ts';
-import type { ProcessPlan } from './process-launcher.ts';
 import { LISTENER_FD } from './program.ts';
 import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
 
 type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank' | 'worldSize' | 'generation' | 'checkpoint'>;
+
+/** Contents of the input file of process-launcher.ts. */
+export interface ProcessPlan {
+  /** A bash command. */
+  readonly command: string;
+  /** The prefix for each process's output lines, and the process's additional environment variables. */
+  readonly processes: readonly { readonly prefix: string; readonly environment: Readonly<Record<string, string>> }[];
+}
 
 /** Variables that give access to the executor's credentials and connections. The program must not inherit them. */
 const KEPT_BACK: ReadonlySet<string> = new Set([EXECUTOR_ENVIRONMENT.credentials, EXECUTOR_ENVIRONMENT.master]);
@@ -285,7 +292,7 @@ function frameworkTask({ frozen, role, host }: ExecutorSettings, { servicePort }
   });
   const { applicationId, generation, index } = context;
   const place = { applicationId, generation, role: role.name, index, maxRestarts: role.restart.maxRestarts, members };
-  return { ...place, host, vcores: role.resources.vcores, servicePort };
+  return { ...place, host, resources: role.resources, servicePort };
 }
 
 /**

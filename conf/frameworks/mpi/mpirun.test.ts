@@ -21,7 +21,13 @@ test('each task with a rank is a node with as many slots as processes, in rank o
 });
 
 test('a task without a rank runs the user command', async () => {
-  const task = { ...place([member(0, 'a', 1), member(0, 'b', 1, null)]), role: 'evaluator', host: 'b', vcores: 1, servicePort: 0 };
+  const task = {
+    ...place([member(0, 'a', 1), member(0, 'b', 1, null)]),
+    role: 'evaluator',
+    host: 'b',
+    resources: { memoryMb: 512, vcores: 1, gpus: 0 },
+    servicePort: 0,
+  };
   expect(await prepareMpi(task, { command: 'mpirun a.out', folder: '/nowhere', programs: '/nowhere' })).toBeNull();
 });
 

@@ -41,7 +41,7 @@ export const pytorch: Framework = {
   },
   variables(task) {
     const processes = pytorchProcesses(task);
-    return { defaults: pytorchDefaults(processes.length, task.vcores), processes };
+    return { defaults: pytorchDefaults(processes.length, task.resources.vcores), processes };
   },
 };
 

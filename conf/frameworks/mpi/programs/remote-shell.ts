@@ -1,12 +1,9 @@
 import path from 'node:path';
 import type { TaskContext } from '../../../../contract/process/task-context.ts';
+import { isBelow } from '../../agents/programs/messages.ts';
+import { FAILED, runInAgent } from '../../agents/programs/run-in-agent.ts';
 import { rankOfNode } from '../mpirun.ts';
-import { connectAgent } from './connect-agent.ts';
-import { sendMessage } from './messages.ts';
 
-const CONNECT_MS = 60_000;
-/** The exit code that ssh uses for its own failures. */
-const FAILED = 255;
 /** ssh options that are followed by a value. */
 const WITH_VALUE: ReadonlySet<string> = new Set(['-l', '-p', '-o', '-i', '-F']);
 
@@ -35,11 +32,6 @@ export function folderBelow(task: string, folder: string): string {
   return task !== '' && isBelow(relative) ? relative : '';
 }
 
-/** Returns true for a relative path that stays below its start. */
-export function isBelow(relative: unknown): boolean {
-  return typeof relative === 'string' && !path.isAbsolute(relative) && relative.split('/').every((part) => part !== '..');
-}
-
 /**
  * Runs a command in another task, as ssh would.
  * @returns the command's exit code
@@ -51,13 +43,6 @@ export async function runRemoteShell(task: TaskContext, words: readonly string[]
     return FAILED;
   }
   const { rank, command } = remote;
-  let resolve: (code: number) => void = () => {};
-  const ended = new Promise<number>((settle) => (resolve = settle));
-  const onLost = (cause: string): void => {
-    console.error(cause);
-    resolve(FAILED);
-  };
-  const channel = await connectAgent(task, rank, { onAnswer: ({ code }) => resolve(code), onLost }, CONNECT_MS);
-  sendMessage(channel, { type: 'run', command, folder: folderBelow(process.env.TONY_MPI_FOLDER ?? '', process.cwd()) });
-  return await ended;
+  const folder = folderBelow(process.env.TONY_MPI_FOLDER ?? '', process.cwd());
+  return await runInAgent(task, rank, { command, folder }, console.error);
 }

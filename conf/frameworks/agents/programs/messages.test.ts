@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Channel } from '../../../../contract/connections/channel.ts';
 import { pushInto } from '../../../../contract/connections/testing/push-into.ts';
-import { type AgentRequest, MessageReader, sendMessage } from './messages.ts';
+import { type AgentRequest, isBelow, MessageReader, sendMessage } from './messages.ts';
 
 function encoded(message: AgentRequest): Buffer {
   const pieces: Uint8Array[] = [];
@@ -31,4 +31,8 @@ test('rejects messages that are too long, empty or not JSON', () => {
   expect(read(Buffer.from([0x7f, 0xff, 0xff, 0xff]), 4).invalid).toEqual(['a message of 2147483647 bytes']);
   expect(read(Buffer.alloc(4), 4).invalid).toEqual(['a message of 0 bytes']);
   expect(read(Buffer.from([0, 0, 0, 1, 0x7b]), 5).invalid).toEqual(['a message that is not JSON']);
+});
+
+test.each(['/a', '..', 'a/../../b', 5, undefined])('a request cannot name a folder outside the task: %s', (folder) => {
+  expect(isBelow(folder)).toBe(false);
 });

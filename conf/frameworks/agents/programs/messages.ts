@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { Channel } from '../../../../contract/connections/channel.ts';
 import type { Reader } from '../../../../contract/connections/reader.ts';
 
@@ -17,6 +18,11 @@ export type AgentRequest =
 export interface AgentAnswer {
   readonly type: 'ended';
   readonly code: number;
+}
+
+/** Returns true for a relative path that stays below its start. */
+export function isBelow(relative: unknown): boolean {
+  return typeof relative === 'string' && !path.isAbsolute(relative) && relative.split('/').every((part) => part !== '..');
 }
 
 const HEADER_BYTES = 4;

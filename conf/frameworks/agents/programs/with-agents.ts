@@ -1,10 +1,7 @@
-import path from 'node:path';
 import type { Channel } from '../../../../contract/connections/channel.ts';
 import type { TaskContext } from '../../../../contract/process/task-context.ts';
-import type { LaunchPlan } from '../prepare-mpi.ts';
 import { connectAgent } from './connect-agent.ts';
 import { sendMessage } from './messages.ts';
-import { exitCodeOf, startCommand } from './shell-command.ts';
 
 /** Timeout in ms for the connections to all agents. All programs in a gang start at about the same time. */
 const CONNECT_MS = 120_000;
@@ -12,27 +9,31 @@ const CONNECT_MS = 120_000;
 const END_MS = 10_000;
 
 /**
- * Runs the user's command in rank 0's task, once the agents in all other tasks are ready.
- * @returns the command's exit code
+ * Runs an action in rank 0's task, once the agents in all other tasks are ready.
+ * @param action runs the user's command, and returns its exit code. The agents exit with 0 if it is 0
+ * @returns the exit code
  */
-export async function runLauncher(task: TaskContext, { command, environment, bin }: LaunchPlan): Promise<number> {
-  const ranks = task.members.flatMap(({ rank }) => (rank === null || rank === 0 ? [] : [rank]));
+export async function withAgents(task: TaskContext, action: () => Promise<number>): Promise<number> {
   let isEnding = false;
   const onLost = (cause: string): void => {
     if (!isEnding) {
       console.error(cause);
     }
   };
-  const channels = await Promise.all(ranks.map((rank) => join(task, rank, onLost)));
+  const channels = await Promise.all(otherRanks(task).map((rank) => join(task, rank, onLost)));
   // Ignore the signal, because the command also receives it and may store a checkpoint before it exits.
   process.on('SIGTERM', () => {});
-  const PATH = [bin, process.env.PATH || '/usr/local/bin:/usr/bin:/bin'].join(path.delimiter);
-  const code = await exitCodeOf(startCommand(command, { ...process.env, ...environment, PATH, TONY_MPI_FOLDER: process.cwd() }));
+  const code = await action();
   isEnding = true;
   if (code === 0) {
     await Promise.all(channels.map(end));
   }
   return code;
+}
+
+/** Returns the ranks of the tasks with agents. */
+export function otherRanks({ members }: TaskContext): number[] {
+  return members.flatMap(({ rank }) => (rank === null || rank === 0 ? [] : [rank]));
 }
 
 async function join(task: TaskContext, rank: number, onLost: (cause: string) => void): Promise<Channel> {

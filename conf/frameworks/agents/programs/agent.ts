@@ -7,22 +7,19 @@ import { openListener } from '../../../../contract/connections/listener.ts';
 import type { TaskContext } from '../../../../contract/process/task-context.ts';
 import { pause } from '../../../../platform/async/backoff.ts';
 import { agentIdentity, watchPeer } from './connect-agent.ts';
-import { type AgentRequest, MessageReader, sendMessage } from './messages.ts';
-import { isBelow } from './remote-shell.ts';
+import { type AgentRequest, isBelow, MessageReader, sendMessage } from './messages.ts';
 import { exitCodeOf, startCommand } from './shell-command.ts';
 
 /** Maximum number of concurrent handshakes. */
 const MOST_HANDSHAKES = 16;
 /** Delay in ms between SIGTERM and SIGKILL for a command if rank 0 has closed the command's connection. */
 const KILL_AFTER_MS = 5_000;
-/** Maximum time in ms to wait for the daemons to exit after mpirun has exited. */
-const REST_MS = 5_000;
-
 /**
- * Runs commands for rank 0 in this task. These commands are mpirun's daemons, which start the MPI processes.
+ * Runs commands for rank 0 in this task.
+ * @param restMs maximum time in ms to wait for these commands to exit after rank 0's own command has exited
  * @returns 0 if rank 0 sent `end` before it closed the connection, otherwise 1
  */
-export async function runAgent(task: TaskContext): Promise<number> {
+export async function runAgent(task: TaskContext, restMs: number): Promise<number> {
   const server = await openListener(task.listener ?? { fd: null, host: '127.0.0.1', port: 0 });
   const running = new Set<Promise<void>>();
   const code = await new Promise<number>((resolve) => {
@@ -35,7 +32,7 @@ export async function runAgent(task: TaskContext): Promise<number> {
     });
     server.on('connection', handshakes.accept);
   });
-  await Promise.race([Promise.all(running), pause(REST_MS)]);
+  await Promise.race([Promise.all(running), pause(restMs)]);
   return code;
 }
 
