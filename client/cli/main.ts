@@ -29,15 +29,16 @@ onSkippedServer((failure) => process.stderr.write(describeSkippedServer(failure,
 try {
   await runCommandLine(words);
 } catch (thrown) {
-  const error = thrownError(thrown);
   const { output, debug } = errorOptions(words);
   const format = OUTPUT_FORMATS.find((name) => name === output);
-  if (format !== undefined && format !== 'table') {
+  const write = format === undefined || format === 'table' ? null : await valueWriter(format);
+  // A command with several jobs reports all failures.
+  for (const error of (thrown instanceof AggregateError ? thrown.errors : [thrown]).map(thrownError)) {
     const { code, message, hint } = error;
-    (await valueWriter(format))({ type: 'error', code, message, hint });
+    write?.({ type: 'error', code, message, hint });
+    process.stderr.write(describeError(error, terminalOf(process.stderr), debug));
+    process.exitCode = error.exitCode;
   }
-  process.stderr.write(describeError(error, terminalOf(process.stderr), debug));
-  process.exitCode = error.exitCode;
 }
 // Exit explicitly after flushing the output, because idle keep-alive connections would otherwise keep the process running.
 // The streams report errors just before `setImmediate` runs.

@@ -34,6 +34,8 @@ const torchrun = (command: string, more = '') =>
 test.each([
   'torchrun --nproc_per_node 2 train.py',
   'torchrun --nnodes=2 train.py',
+  'torchrun --nnodes 1:4 train.py',
+  'torchrun train.py --nnodes 4',
   'cd src; python3 -m torch.distributed.run --nnodes 2 train.py',
 ])('the command %s may start torchrun in each of two tasks', (command) => {
   expect(torchrun(command)).toEqual([]);
@@ -42,6 +44,7 @@ test.each([
 test.each([
   ['torchrun --standalone --nproc-per-node 2 train.py', 'train separately in each task'],
   ['python3 -m torch.distributed.launch --nnodes=1 train.py', 'train separately in each task'],
+  ['torchrun --nnodes=1:1 train.py', 'train separately in each task'],
   ['/opt/bin/torchrun --nnodes 4 train.py', 'train with 4 nodes'],
   [`bash -c 'cd x && torchrun --nnodes 4 train.py'`, 'train with 4 nodes'],
 ])('the command %s would %s', (command, problem) => {

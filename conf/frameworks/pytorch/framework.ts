@@ -61,6 +61,9 @@ function torchrunProblem({ words, processes }: FrameworkRole, tasks: number): st
 
 /** Returns the number of nodes for which a command starts torchrun, or undefined if the command does not fix this number. */
 function nodesOf(words: readonly string[]): number | undefined {
-  const nodes = /(?:^| )--nnodes[ =](\d+)(?= |$)/.exec(words.join(' '))?.[1];
-  return words.includes('--standalone') ? 1 : nodes === undefined ? undefined : Number(nodes);
+  // The options after the script are the script's own.
+  const script = words.findIndex((word) => word.endsWith('.py'));
+  const options = script < 0 ? words : words.slice(0, script);
+  const [, least, most = least] = /(?:^| )--nnodes[ =](\d+)(?::(\d+))?(?= |$)/.exec(options.join(' ')) ?? [];
+  return options.includes('--standalone') ? 1 : least === undefined || least !== most ? undefined : Number(least);
 }

@@ -1,5 +1,4 @@
 import { closing } from '../../../../platform/async/closing.ts';
-import { messageOf } from '../../../../platform/errors.ts';
 import type { connectJob } from '../../../connections/connect-job.ts';
 import type { KillImpact } from '../../../connections/operations/kill-job.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
@@ -23,12 +22,8 @@ export const killCommand = defineCommand({
       // A job that cannot be killed does not keep the others alive.
       await kill(application, { yes, output, cluster }).catch((error: unknown) => failures.push(error));
     }
-    const { oneLine } = await import('../../../terminal/terminal.ts');
-    for (const failure of failures.slice(0, -1)) {
-      process.stderr.write(`error: ${oneLine(messageOf(failure))}\n`);
-    }
     if (failures.length > 0) {
-      throw failures.at(-1);
+      throw failures.length === 1 ? failures[0] : new AggregateError(failures);
     }
   },
 });
