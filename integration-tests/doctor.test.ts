@@ -95,11 +95,11 @@ test('init writes a job that the cluster runs, and list shows it among the ended
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
   expect((await cluster.run(['logs', id, 'worker:0'])).stdout).toMatch(/^accuracy: (9\d|100)\.\d\d %$/m);
 
-  const ended = jsonLines((await cluster.run(['list', '--ended', '--output', 'json'])).stdout);
+  const ended = jsonLines((await cluster.run(['list', '--all', '--output', 'json'])).stdout);
   expect(ended.find((job) => job.id === id)).toMatchObject({ name: 'a circle', user: 'alice', finalStatus: 'SUCCEEDED' });
-  expect((await cluster.run(['list', '--ended', '--name', 'a circle'])).stdout).toMatch(new RegExp(`^${id}  a circle .*SUCCEEDED`, 'm'));
+  expect((await cluster.run(['list', '--all', '--name', 'a circle'])).stdout).toMatch(new RegExp(`^${id}  a circle .*SUCCEEDED`, 'm'));
   expect((await cluster.run(['list'])).stdout).not.toContain(id);
-  expect((await cluster.run(['list', '--ended', '--user', 'bob'])).stdout).not.toContain(id);
+  expect((await cluster.run(['list', '--all', '--user', 'bob'])).stdout).not.toContain(id);
 });
 
 test('init does not overwrite an existing file', async () => {

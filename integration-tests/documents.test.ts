@@ -122,7 +122,7 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
   const { exitCode, output } = await run(command, cwd, { shell: `${cwd}.shell`, ready: server?.[1] });
   const id = /\b(application|local)_\d+_\d+/.exec(command)?.[0];
   if (exitCode !== 0 && id !== undefined) {
-    console.error((await run(`tony-ts status ${id}; tony-ts list --all`, folder)).output);
+    console.error((await run(`tony-ts status ${id}; tony-ts list --all-users`, folder)).output);
   }
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
   if (/^(tony-ts|hdfs) /.test(text)) {

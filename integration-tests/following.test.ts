@@ -290,6 +290,6 @@ test('listJobs({ local: true }) returns the same jobs as the command list --loca
   await runCommand(['submit', '--local', '--conf', await job('true\n')], { env });
   const jobs = await listJobs({ local: true, ended: true, localRoot: path.join(home, '.tony-ts', 'local') });
   expect(jobs).toMatchObject([{ name: 'followed', phase: 'SUCCEEDED' }]);
-  const { stdout } = await runCommand(['list', '--local', '--ended', '--output', 'json'], { env });
+  const { stdout } = await runCommand(['list', '--local', '--all', '--output', 'json'], { env });
   expect(jsonLines(stdout)).toEqual(JSON.parse(JSON.stringify(jobs.map((each) => ({ applicationId: each.id, ...each })))));
 });

@@ -138,7 +138,7 @@ describe('a history for all users', () => {
   });
 
   test('omits the histories of other users, and names these users', async () => {
-    const { lines } = await listed(['--all']);
+    const { lines } = await listed(['--all-users']);
     expect(lines.some(({ user }) => user === 'bob')).toBe(false);
     expect(lines.at(-1)).toMatchObject({ type: 'notice', message: expect.stringContaining('The histories of bob cannot be read') });
     const shown = await cluster.run(['history', 'show', others], { env: site });
@@ -243,7 +243,7 @@ describe('a history for all users', () => {
     expect(real.stdout).toMatch(/^3 histories, [\d.]+ kB removed$/m);
     expect((await listed(['list'])).lines).toMatchObject([{ applicationId: running, state: 'RUNNING' }]);
     expect((await cluster.hdfsTree(`${SHARED}/bob/${others}`)).length).toBeGreaterThan(0);
-    expect((await prune(['--older-than', '0s', '--all'], { HADOOP_USER_NAME: cluster.administrator })).stdout).toContain(
+    expect((await prune(['--older-than', '0s', '--all-users'], { HADOOP_USER_NAME: cluster.administrator })).stdout).toContain(
       `removed ${others} of bob`,
     );
     await cluster.run(['kill', running], { env: site });

@@ -216,7 +216,7 @@ async function topShowsAllJobs(at: Place, id: string): Promise<void> {
   const once = await at.run(['top']);
   expect(once.stdout).toMatch(/^2 jobs of yours/);
   expect(once.stdout).toMatch(new RegExp(`^${other.id} +second .*RUNNING .* 3/3`, 'm'));
-  const top = at.terminal(['top', '--all', '--interval', '0.3'], 80);
+  const top = at.terminal(['top', '--all-users', '--interval', '0.3'], 80);
   await top.sees(new RegExp(`${id} .*RUNNING`));
   await cluster.run(['kill', other.id]);
   await top.sees(/^1 job of all users/m);

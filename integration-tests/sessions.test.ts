@@ -158,7 +158,7 @@ describe('tony-ts shell', () => {
 describe('tony-ts forward', () => {
   test("connects to the task's own ports only, until Ctrl-C", async () => {
     const port = (await runInTask(['cat', 'port'])).stdout.toString();
-    const forward = startCommandOf(['forward', id, 'worker:0', `${port}:0`]);
+    const forward = startCommandOf(['forward', id, 'worker:0', `:${port}`]);
     const url = await until(() => /http:\S+/.exec(forward.output())?.[0], { describe: forward.output });
     const bodies = [randomBytes(2_000_000), randomBytes(10), randomBytes(100_000)];
     const answers = await Promise.all(bodies.map(async (body) => await (await fetch(url, { method: 'POST', body })).arrayBuffer()));
@@ -169,7 +169,7 @@ describe('tony-ts forward', () => {
     const foreign = createServer().listen(0, '127.0.0.1');
     onTestFinished(() => void foreign.close());
     await once(foreign, 'listening');
-    const refused = startCommandOf(['forward', id, 'worker:0', `${(foreign.address() as AddressInfo).port}:0`]);
+    const refused = startCommandOf(['forward', id, 'worker:0', `:${(foreign.address() as AddressInfo).port}`]);
     const dead = await until(() => /http:\S+/.exec(refused.output())?.[0], { describe: refused.output });
     await expect(fetch(dead)).rejects.toThrow();
     refused.child.kill('SIGINT');

@@ -52,7 +52,7 @@ test('Ctrl-C detaches from a job or kills it, as the user chooses, and every tab
   for (const columns of [80, 200]) {
     const commands = [
       ['list'],
-      ['list', '--all', '--ended'],
+      ['list', '--all-users', '--all'],
       ['status', id],
       ['quotas'],
       ['quotas', 'usage'],

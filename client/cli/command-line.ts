@@ -43,6 +43,7 @@ const ALWAYS = {
 export const COMMAND_LINE: Command = {
   name: '',
   describe: 'Distributed training on Hadoop YARN: TensorFlow.js, PyTorch, TensorFlow, JAX, Horovod, MPI and other programs',
+  foreignNames: [],
   positionals: [],
   options: describeOptions(ALWAYS),
   commands: [

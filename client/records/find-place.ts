@@ -26,7 +26,7 @@ export async function findPlace(store: HistoryStore, applicationId: string, user
     return second === undefined ? first : ofApplicationUser(store, applicationId, found);
   }
   const owner = user === undefined || user === store.user ? '' : ` of ${user}`;
-  const list = isLocalId(applicationId) ? 'tony-ts history --local' : 'tony-ts history --all';
+  const list = isLocalId(applicationId) ? 'tony-ts history --local' : 'tony-ts history --all-users';
   throw new TonyError('HISTORY_UNKNOWN', `There is no history of ${applicationId}${owner}. ${store.limits}`.trim(), {
     hint: `Check the ID with \`${list}\`. tony-ts removes old histories, and a job that never started leaves none.`,
   });

@@ -11,6 +11,7 @@ export interface CommandJob {
   /** A single word is a shell command. Several words are a program and its arguments, and are quoted for the shell. */
   readonly words: readonly string[];
   readonly name?: string | undefined;
+  readonly queue?: string | undefined;
   readonly memory?: string | undefined;
   readonly vcores?: number | undefined;
   readonly gpus?: number | undefined;
@@ -32,7 +33,7 @@ export function commandJob(given: CommandJob, folder: string, options: Omit<Pars
   return parseJob(commandJobYaml(given, folder), { ...options, file: 'command line', folder });
 }
 
-function commandJobYaml({ words, name, memory, vcores, gpus, env = [], framework, source }: CommandJob, folder: string): string {
+function commandJobYaml({ words, name, queue, memory, vcores, gpus, env = [], framework, source }: CommandJob, folder: string): string {
   const place = source ?? '.';
   if (place !== 'none' && isTooBroad(resolve(folder, place))) {
     throw new TonyError('USAGE', `tony-ts would upload the whole folder ${resolve(folder, place)}.`, {
@@ -45,6 +46,7 @@ function commandJobYaml({ words, name, memory, vcores, gpus, env = [], framework
   const job: unknown = JSON.parse(
     JSON.stringify({
       name: name ?? nameOf(words),
+      queue,
       source: place,
       framework,
       command,

@@ -107,7 +107,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     expect(final).toMatchObject(isLong ? { generations: 2, masterAttempt: 2 } : { generations: 1, masterAttempt: 1 });
     const logs = await run(['logs', id, 'worker:0']);
     expect(logs.stdout, logs.stderr).toMatch(/^test accuracy: (8|9)\d\.\d\d %$/m);
-    const listed = jsonLines((await run(['list', '--ended', '--output', 'json'])).stdout);
+    const listed = jsonLines((await run(['list', '--all', '--output', 'json'])).stdout);
     expect(listed.find((job) => job.id === id)).toMatchObject({ name: 'mnist', finalStatus: 'SUCCEEDED' });
   });
 

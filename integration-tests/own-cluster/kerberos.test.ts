@@ -74,7 +74,7 @@ test.concurrent('after a worker has died, the workers train from a checkpoint an
   ]);
   const shown = await as('alice', ['history', 'show', applicationId]);
   expect(shown.stdout, shown.stderr).toMatch(/worker:1: its program on \S+ exited with code 3/);
-  const listed = jsonLines((await as('alice', ['list', '--ended', '--output', 'json'])).stdout);
+  const listed = jsonLines((await as('alice', ['list', '--all', '--output', 'json'])).stdout);
   expect(JSON.stringify(listed)).toContain(applicationId);
 });
 
@@ -184,7 +184,7 @@ test.concurrent('a keytab replaces the ticket cache without changing the cache',
     TONY_PRINCIPAL: 'bob',
     TONY_KEYTAB: keytabOf(cluster.state, 'bob'),
   };
-  const { exitCode, stderr } = await as('alice', ['list', '--ended'], env);
+  const { exitCode, stderr } = await as('alice', ['list', '--all'], env);
   expect(exitCode, stderr).toBe(0);
 });
 

@@ -39,6 +39,8 @@ interface CommandDefinition<Positionals, Own> {
   /** Name, followed by the places of the positionals: `<required>`, `[optional]`, or `[words..]` for any number of words. */
   readonly command: string;
   readonly describe: string;
+  /** Names that other programs have for this command. Messages answer them with this command's name. */
+  readonly foreignNames?: readonly string[];
   readonly positionals?: Positionals;
   readonly options?: Own;
   readonly epilogue?: string;
@@ -56,6 +58,7 @@ export interface Command {
   /** Empty for `tony-ts` itself. */
   readonly name: string;
   readonly describe: string;
+  readonly foreignNames: readonly string[];
   readonly positionals: readonly Positional[];
   readonly options: readonly Option[];
   readonly commands: readonly Command[];
@@ -137,12 +140,13 @@ export function defineCommand<
   const Positionals extends DeclaredPositionals = DeclaredPositionals,
   const Own extends DeclaredOptions = DeclaredOptions,
 >(definition: CommandDefinition<Positionals, Own>): Command {
-  const { command, describe, positionals = {}, options = {}, epilogue = '', examples = [], handler } = definition;
+  const { command, describe, foreignNames = [], positionals = {}, options = {}, epilogue = '', examples = [], handler } = definition;
   const [name = '', ...places] = command.split(' ');
   const declared: DeclaredPositionals = positionals;
   return {
     name,
     describe,
+    foreignNames,
     positionals: places.map((place) => describePositional(place, declared)),
     options: describeOptions(options),
     commands: [],
@@ -155,7 +159,7 @@ export function defineCommand<
 
 /** Defines a command that only has subcommands. `otherwise` runs if the user names none. */
 export function defineGroup(name: string, describe: string, commands: readonly Command[], otherwise: Command | null = null): Command {
-  return { name, describe, positionals: [], options: [], commands, otherwise, epilogue: '', examples: [], handler: null };
+  return { name, describe, foreignNames: [], positionals: [], options: [], commands, otherwise, epilogue: '', examples: [], handler: null };
 }
 
 export function describeOptions(declared: DeclaredOptions): Option[] {

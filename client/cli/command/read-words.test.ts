@@ -34,13 +34,17 @@ test.each([
   ['a flag with a value that yargs would read as false', ['history', 'prune', '--dry-run=yes'], '--dry-run accepts only true or false'],
   ['a negated flag with a value other than true or false', ['history', 'prune', '--no-dry-run=0'], 'There is no option --no-dry-run'],
   ['a flag with an empty value', ['history', 'prune', '--dry-run='], '--dry-run accepts only true or false'],
-  ['options that cannot be combined', ['list', '--user', 'bob', '-a'], '--all and --user cannot be combined.'],
+  ['options that cannot be combined', ['list', '--user', 'bob', '-A'], '--all-users and --user cannot be combined.'],
   [
     'an option of a new notebook, and a running notebook',
     ['notebook', 'local_1_0001', '--detach'],
     '--detach and local_1_0001 cannot be combined.',
   ],
-  ['an option and a positional that cannot be combined', ['top', 'local_1_0001', '--all'], '--all and local_1_0001 cannot be combined.'],
+  [
+    'an option and a positional that cannot be combined',
+    ['top', 'local_1_0001', '--all-users'],
+    '--all-users and local_1_0001 cannot be combined.',
+  ],
   [
     'a single-value option that is given twice',
     ['submit', '--conf', 'a', '--conf=b'],
@@ -84,11 +88,11 @@ test('each value of a list needs its own option', () => {
 
 test('values have the types that their options declare, and defaults where none are typed', () => {
   expect(check('logs', 'local_1_0001', '-f=true')).toMatchObject({ follow: true });
-  const { help, verbose, ...args } = check('history', 'prune', '--dry-run=true', '--all=false', '--older-than', '2h', '-v');
+  const { help, verbose, ...args } = check('history', 'prune', '--dry-run=true', '--all-users=false', '--older-than', '2h', '-v');
   expect([help, verbose]).toEqual([undefined, true]);
   expect(args).toEqual({
     dryRun: true,
-    all: false,
+    allUsers: false,
     olderThan: 7_200_000,
     local: false,
     output: 'table',
@@ -101,6 +105,16 @@ test('values have the types that their options declare, and defaults where none 
   expect(check('runtime', 'path', '--node', '22')).toMatchObject({ node: 22, gpu: false });
   expect(check('history', '--state', 'failed')).toMatchObject({ state: 'FAILED' });
   expect(check('tensorboard', 'local_1_0001', '--no-open')).toMatchObject({ open: false });
+});
+
+test('a short option has the meaning that its command gives it', () => {
+  expect(check('submit', '-f', 'a.yaml', '-d', '-o', 'json')).toMatchObject({ conf: 'a.yaml', detach: true, output: 'json' });
+  expect(check('submit', '--file=a.yaml')).toMatchObject({ conf: 'a.yaml' });
+  expect(check('logs', '-f', 'local_1_0001', '-n5')).toMatchObject({ follow: true, application: 'local_1_0001', tail: 5 });
+  expect(check('submit', 'a.yaml', '-q')).toMatchObject({ job: 'a.yaml', conf: undefined, quiet: true });
+  expect(() => check('submit', 'a.yaml', '-f', 'b.yaml')).toThrow('--conf and a.yaml cannot be combined.');
+  expect(() => check('submit', '-f')).toThrow('--conf requires a value.');
+  expect(() => check('status', '-f', 'local_1_0001')).toThrow('There is no option -f.');
 });
 
 test('options may precede the command', () => {
@@ -122,7 +136,10 @@ test('a command that runs a program takes all words after --', () => {
   expect(check('submit', '--local', '--', ...words)).toMatchObject({ local: true, command: words, conf: undefined });
   expect(() => check('submit', '--')).toThrow('A command is missing after --.');
   expect(() => check('submit', 'node', 'train.ts')).toThrow(
-    expect.objectContaining({ message: 'Unexpected argument "node".', hint: expect.stringContaining('tony-ts submit -- node') }),
+    expect.objectContaining({
+      message: 'Unexpected argument "train.ts".',
+      hint: expect.stringContaining('tony-ts submit -- node train.ts'),
+    }),
   );
 });
 

@@ -30,13 +30,49 @@ export function readWords(root: Command, words: readonly string[]): ReadWords {
   const end = words.indexOf('--');
   const [front, behind] = end < 0 ? [words, null] : [words.slice(0, end), words.slice(end + 1)];
   const all = optionsBelow(root);
-  const valued = all.filter(({ isFlag }) => !isFlag);
-  const { argv, error } = Parser.detailed([...front], {
-    boolean: all.filter(({ isFlag }) => isFlag).map(({ name }) => name),
+  // A short option may belong to different options of different commands, so the command must be known before the options can be.
+  const { path, unknownCommand } = pathOf(root, parse(front, spellings(all)).positionals);
+  const last = path.at(-1) ?? root;
+  const runs = last.otherwise ?? last;
+  const known = [...last.options, ...(last.otherwise?.options ?? []), ...(last === root ? [] : root.options)];
+  const names = new Set(known.map(({ name }) => name));
+  const others = all.filter(({ name }) => !names.has(name)).map((option) => ({ ...option, aliases: [] }));
+  const { positionals: before, typed, lacksLast } = parse(front, [...known, ...others]);
+  const rest = runs.positionals.some(({ followsDashes }) => followsDashes) ? behind : null;
+  return {
+    path,
+    runs,
+    known,
+    given: new Map(Object.entries(typed).map(([name, value]) => [name, typeof value === 'boolean' ? value : [value].flat().map(String)])),
+    positionals: [...before, ...(rest === null && behind !== null ? behind : [])].slice(path.length - 1),
+    rest,
+    unknownCommand,
+    lacksValue: (lacksLast && known.find((option) => !option.isFlag && isSpelling(option, front.at(-1) ?? ''))) || null,
+    words: front,
+  };
+}
+
+type Spelled = Pick<Option, 'name' | 'aliases' | 'isFlag'>;
+
+/** Returns each spelling as an option of its own, which takes a value if it does in any command. */
+function spellings(options: readonly Option[]): Spelled[] {
+  const isFlag = new Map<string, boolean>();
+  for (const option of options) {
+    for (const name of [option.name, ...option.aliases]) {
+      isFlag.set(name, option.isFlag && (isFlag.get(name) ?? true));
+    }
+  }
+  return [...isFlag].map(([name, flag]) => ({ name, aliases: [], isFlag: flag }));
+}
+
+function parse(words: readonly string[], options: readonly Spelled[]) {
+  const valued = options.filter(({ isFlag }) => !isFlag);
+  const { argv, error } = Parser.detailed([...words], {
+    boolean: options.filter(({ isFlag }) => isFlag).map(({ name }) => name),
     string: valued.map(({ name }) => name),
     // As in other programs, an option that takes a value takes the next word.
     narg: Object.fromEntries(valued.map(({ name }) => [name, 1])),
-    alias: Object.fromEntries(all.map(({ name, aliases }) => [name, [...aliases]])),
+    alias: Object.fromEntries(options.map(({ name, aliases }) => [name, [...aliases]])),
     configuration: {
       'camel-case-expansion': false,
       'dot-notation': false,
@@ -46,22 +82,8 @@ export function readWords(root: Command, words: readonly string[]): ReadWords {
       'strip-aliased': true,
     },
   });
-  const { _: before, ...typed } = argv as { readonly _: string[] } & Record<string, unknown>;
-  const { path, unknownCommand } = pathOf(root, before);
-  const last = path.at(-1) ?? root;
-  const runs = last.otherwise ?? last;
-  const rest = runs.positionals.some(({ followsDashes }) => followsDashes) ? behind : null;
-  return {
-    path,
-    runs,
-    known: [...last.options, ...(last.otherwise?.options ?? []), ...(last === root ? [] : root.options)],
-    given: new Map(Object.entries(typed).map(([name, value]) => [name, typeof value === 'boolean' ? value : [value].flat().map(String)])),
-    positionals: [...before, ...(rest === null && behind !== null ? behind : [])].slice(path.length - 1),
-    rest,
-    unknownCommand,
-    lacksValue: (error !== null && valued.find((option) => isSpelling(option, front.at(-1) ?? ''))) || null,
-    words: front,
-  };
+  const { _: positionals, ...typed } = argv as { readonly _: string[] } & Record<string, unknown>;
+  return { positionals, typed, lacksLast: error !== null };
 }
 
 function optionsBelow(command: Command): Option[] {
@@ -83,7 +105,7 @@ function pathOf(root: Command, words: readonly string[]): { path: Command[]; unk
 }
 
 function isSpelling({ name, aliases }: Option, word: string): boolean {
-  return word === `--${name}` || aliases.some((alias) => word === `-${alias}`);
+  return word === `--${name}` || aliases.some((alias) => word === (alias.length === 1 ? `-${alias}` : `--${alias}`));
 }
 
 /**
@@ -220,7 +242,7 @@ function checkPositionals({ path, runs, known, positionals: words, rest }: ReadW
       hint: isJob
         ? `To name a job file, use --conf ${further}.`
         : places.length < runs.positionals.length
-          ? `To run a command, write -- before it, as in ${name} -- ${further}.`
+          ? `To run a command, write -- before it, as in ${name} -- ${words.join(' ')}.`
           : helpHint(path),
     });
   }
@@ -261,7 +283,8 @@ export function checkCommand({ path, unknownCommand: word }: ReadWords): void {
   if (word === undefined) {
     return;
   }
-  const meant = suggest(word, commandNames(path));
+  const commands = path.at(-1)?.commands ?? [];
+  const meant = commands.find(({ foreignNames }) => foreignNames.includes(word))?.name ?? suggest(word, commandNames(path));
   const what = path.length === 1 ? `no command "${word}"` : `no "${nameOf(path)} ${word}"`;
   throw new TonyError('USAGE', `There is ${what}${meant === undefined ? '.' : `; did you mean "${meant}"?`}`, {
     hint: commandsHint(path),

@@ -28,11 +28,14 @@ export const SET_OPTION = { type: 'string', array: true, parse: splitAssignment 
 
 export const OUTPUT_OPTION = {
   output: {
+    alias: 'o',
     choices: OUTPUT_FORMATS,
     default: 'table' as const,
     describe: 'json: one JSON object per line; yaml: one document per object',
   },
 } as const satisfies Record<string, Options>;
+
+export const JOB_FILE_OPTION = { type: 'string', alias: ['f', 'file'] } as const satisfies Options;
 
 export const DRY_RUN_OPTION = {
   'dry-run': { type: 'boolean', default: false, describe: 'Only list what would be removed' },

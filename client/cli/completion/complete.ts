@@ -120,6 +120,7 @@ export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => 
   queue: queues,
   code: errorCodes,
   key: keys,
+  job: () => 'files',
   conf: () => 'files',
   to: () => 'files',
   folder: () => 'folders',

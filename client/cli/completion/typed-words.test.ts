@@ -27,7 +27,7 @@ test('offers options, including those of a default subcommand, but no option twi
   expect(words(wantedAt(root, ['logs', 'application_1_0001', '-']))).toEqual(expect.arrayContaining(['-f', '--follow', '--tail']));
   expect(words(wantedAt(root, ['tensorboard', 'x', '--']))).toContain('--no-open');
   // `submit` takes words only after `--`, so `wantedAt` suggests its options.
-  expect(words(wantedAt(root, ['submit', '']))).toContain('--conf');
+  expect(words(wantedAt(root, ['submit', 'job.yaml', '']))).toContain('--detach');
 });
 
 test('offers the choices of an option, and requests other values by the name of their option or positional', () => {

@@ -14,7 +14,7 @@ const listCommand = defineCommand({
   describe: 'List jobs, newest first',
   options: {
     user: { type: 'string', describe: "This user's jobs, instead of yours" },
-    all: { alias: 'a', type: 'boolean', describe: "All users' jobs", excludes: 'user' },
+    'all-users': { alias: 'A', type: 'boolean', describe: "All users' jobs", excludes: 'user' },
     state: {
       choices: STATES,
       describe: 'Only jobs in this state',
@@ -26,17 +26,17 @@ const listCommand = defineCommand({
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ user, all = false, state, name, limit, output, ...options }) => {
+  handler: async ({ user, allUsers = false, state, name, limit, output, ...options }) => {
     const { openHistoryStore } = await import('../../../history/open-store.ts');
     const { HistoryIndex } = await import('../../../history/history-index.ts');
     await closing(await openHistoryStore(options), async (store) => {
-      const { jobs, message } = await new HistoryIndex(store).list({ user: all ? null : (user ?? store.user), state, name, limit });
+      const { jobs, message } = await new HistoryIndex(store).list({ user: allUsers ? null : (user ?? store.user), state, name, limit });
       const { historySummary } = await import('../../../history/history-summary.ts');
       // `href` is a path on the history server.
       const values = jobs.map(historySummary).map(({ href: _href, ...summary }) => summary);
       const table = async (terminal: Terminal) => {
         const { historyTable } = await import('../../../output/lines/history-lines.ts');
-        return jobs.length === 0 ? ['No jobs found.'] : historyTable(jobs, terminal, all);
+        return jobs.length === 0 ? ['No jobs found.'] : historyTable(jobs, terminal, allUsers);
       };
       await show(output, values, table, message);
     });
@@ -117,12 +117,17 @@ const pruneCommand = defineCommand({
       describe: 'Minimum time since the last write, e.g. 30d [default: history.keep in the site file, or 90d]',
     },
     ...DRY_RUN_OPTION,
-    all: { alias: 'a', type: 'boolean', default: false, describe: "Include other users' histories, if you are allowed to remove them" },
+    'all-users': {
+      alias: 'A',
+      type: 'boolean',
+      default: false,
+      describe: "Include other users' histories, if you are allowed to remove them",
+    },
     ...LOCAL_OPTION,
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ all, olderThan, dryRun, output, ...options }) => {
+  handler: async ({ allUsers, olderThan, dryRun, output, ...options }) => {
     const { openHistoryStore } = await import('../../../history/open-store.ts');
     const { pruneHistory } = await import('../../../history/prune-history.ts');
     const { counted, formatBytes } = await import('../../../../conf/values/quantities.ts');
@@ -130,7 +135,7 @@ const pruneCommand = defineCommand({
     const { reportPruned } = await import('../report-pruned.ts');
     await closing(await openHistoryStore(options), async (store) => {
       const olderThanMs = olderThan ?? store.keepMs;
-      await reportPruned(pruneHistory(store, { user: all ? null : store.user, olderThanMs, dryRun, now: Date.now() }), {
+      await reportPruned(pruneHistory(store, { user: allUsers ? null : store.user, olderThanMs, dryRun, now: Date.now() }), {
         output,
         dryRun,
         value: ({ place: { applicationId, user, folder }, bytes, lastWritten }) => {
@@ -138,7 +143,7 @@ const pruneCommand = defineCommand({
         },
         text: ({ place: { applicationId, user }, bytes, lastWritten }) => {
           const day = shortTime(lastWritten).slice(0, 10);
-          return `${applicationId}${all ? ` of ${user}` : ''} (${formatBytes(bytes)}, last written ${day})`;
+          return `${applicationId}${allUsers ? ` of ${user}` : ''} (${formatBytes(bytes)}, last written ${day})`;
         },
         count: (jobs) => counted(jobs, 'history', 'histories'),
       });

@@ -9,6 +9,7 @@ import { show } from '../show.ts';
 
 export const killCommand = defineCommand({
   command: 'kill <application..>',
+  foreignNames: ['stop', 'cancel', 'delete', 'rm'],
   describe: 'Kill jobs; in a terminal, first show what will be lost and ask for confirmation',
   positionals: { application: { ...APPLICATION_ID, array: true } },
   options: {

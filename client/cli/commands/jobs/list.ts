@@ -5,11 +5,12 @@ import { show } from '../show.ts';
 
 export const listCommand = defineCommand({
   command: 'list',
+  foreignNames: ['ps', 'get', 'jobs', 'ls'],
   describe: 'List the jobs on the cluster, newest first, and show why jobs are waiting',
   options: {
-    all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", excludes: ['user', 'local'] },
+    all: { alias: 'a', type: 'boolean', default: false, describe: 'Include jobs that have ended (tony-ts history lists older ones)' },
+    'all-users': { alias: 'A', type: 'boolean', describe: "All users' jobs, not only yours", excludes: ['user', 'local'] },
     local: { type: 'boolean', describe: 'Jobs on this machine, submitted with --local', excludes: ['user', ...CLUSTER_ONLY] },
-    ended: { alias: 'e', type: 'boolean', default: false, describe: 'Include jobs that have ended (tony-ts history lists older ones)' },
     user: { type: 'string', describe: "This user's jobs" },
     name: { type: 'string', describe: 'Only jobs whose name contains this text' },
     queue: { type: 'string', describe: 'Only jobs in this queue' },
@@ -22,18 +23,18 @@ export const listCommand = defineCommand({
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ all = false, local = false, user, output, state, limit, ...options }) => {
+  handler: async ({ all: ended, allUsers = false, local = false, user, output, state, limit, ...options }) => {
     const { listJobs } = await import('../../../listing/list-jobs.ts');
-    const jobs = await listJobs({ ...options, state, limit, local, user: all ? null : user, ask: true });
+    const jobs = await listJobs({ ...options, ended, state, limit, local, user: allUsers ? null : user, ask: true });
     // `applicationId` is the name of this value in the output of all commands.
     const named = jobs.map((job) => ({ applicationId: job.id, ...job }));
     await show(output, named, async (terminal) => {
       if (jobs.length === 0) {
-        const areThere = options.ended || state !== undefined;
-        return [areThere ? 'No jobs found.' : 'No running jobs found. tony-ts list --ended includes jobs that have ended.'];
+        const areThere = ended || state !== undefined;
+        return [areThere ? 'No jobs found.' : 'No running jobs found. tony-ts list --all includes jobs that have ended.'];
       }
       const { jobListLines } = await import('../../../output/lines/list-lines.ts');
-      return jobListLines(jobs, terminal, { withUsers: all, now: Date.now() });
+      return jobListLines(jobs, terminal, { withUsers: allUsers, now: Date.now() });
     });
   },
 });

@@ -18,7 +18,7 @@ export const logsCommand = defineCommand({
     task: { type: 'string', describe: 'ROLE, ROLE:INDEX or master; all tasks by default', parse: logSource },
   },
   options: {
-    tail: { ...wholeNumber(1, 1_000_000), describe: 'Show only this many lines from the end of each file' },
+    tail: { ...wholeNumber(1, 1_000_000), alias: 'n', describe: 'Show only this many lines from the end of each file' },
     follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends; Ctrl-C stops following' },
     executor: { type: 'boolean', default: false, describe: "Show the executor's own log instead of the program's output" },
     ...OUTPUT_OPTION,

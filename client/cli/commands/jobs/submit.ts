@@ -12,15 +12,20 @@ import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import type { CommandJob } from '../../../submit/command-job.ts';
 import { splitVariable } from '../../../submit/split-variable.ts';
 import { checkedText, defineCommand, wholeNumber, wordsAfterDashes } from '../../command/command.ts';
-import { CLUSTER_ONLY, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION, SET_OPTION } from '../shared-options.ts';
+import { CLUSTER_ONLY, CLUSTER_OPTIONS, type ClusterArguments, JOB_FILE_OPTION, OUTPUT_OPTION, SET_OPTION } from '../shared-options.ts';
 
 /** How long (ms) `submit --detach` waits until the URL of the job's pages is known. */
 const PAGES_MS = 5_000;
 
-interface SubmitArguments extends ClusterArguments, Omit<CommandJob, 'words'> {
+/** The arguments that describe the job. */
+interface JobArguments extends Omit<CommandJob, 'words'> {
   readonly conf?: string | undefined;
+  readonly job?: string | undefined;
   /** Words after `--`. */
   readonly command?: readonly string[] | undefined;
+}
+
+interface SubmitArguments extends ClusterArguments, JobArguments {
   readonly set: readonly string[];
   readonly local: boolean;
   readonly detach: boolean;
@@ -37,29 +42,29 @@ function memoryText(text: string, place: string): void {
 }
 
 const COMMAND_OPTIONS = {
-  name: { type: 'string', describe: 'For a command: job name' },
   memory: { ...checkedText(memoryText), describe: 'For a command: memory for the worker, such as 4g' },
   vcores: { ...wholeNumber(1), describe: 'For a command: number of virtual cores for the worker' },
   gpus: { ...wholeNumber(0), describe: 'For a command: number of GPUs for the worker' },
-  env: {
-    type: 'string',
-    array: true,
-    describe: 'For a command: an environment variable, such as EPOCHS=3',
-    parse: splitVariable,
-  },
   framework: { choices: FRAMEWORK_NAMES, describe: 'For a command: framework that the program uses' },
   source: { type: 'string', describe: 'For a command: folder with your code, or none [default: the current folder]' },
 } as const;
 
 export const submitCommand = defineCommand({
-  command: 'submit [command..]',
+  command: 'submit [job] [command..]',
+  foreignNames: ['run', 'launch', 'apply', 'create'],
   describe: 'Run a job and follow it; the exit code reflects its result',
-  positionals: { command: wordsAfterDashes('Command for a single worker to run, instead of a job file') },
+  positionals: {
+    job: { type: 'string', describe: 'Path to the job file [default: job.yaml]' },
+    command: wordsAfterDashes('Command for a single worker to run, instead of a job file'),
+  },
   options: {
-    conf: { type: 'string', describe: 'Path to the job file [default: job.yaml]' },
+    conf: { ...JOB_FILE_OPTION, describe: 'Path to the job file; the same as the argument', excludes: 'job' },
+    name: { type: 'string', describe: 'Name of the job' },
+    queue: { type: 'string', describe: 'YARN queue of the job' },
+    env: { type: 'string', array: true, describe: 'An environment variable for all programs, such as EPOCHS=3', parse: splitVariable },
     set: { ...SET_OPTION, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
     local: { type: 'boolean', default: false, describe: 'Run the job on this machine, without Hadoop', excludes: CLUSTER_ONLY },
-    detach: { type: 'boolean', default: false, describe: 'Exit as soon as the job is submitted', excludes: 'logs' },
+    detach: { type: 'boolean', alias: 'd', default: false, describe: 'Exit as soon as the job is submitted', excludes: 'logs' },
     'dry-run': {
       type: 'boolean',
       default: false,
@@ -125,7 +130,7 @@ async function begin(
   signal: AbortSignal,
 ): Promise<{ connection: JobConnection; job: Job } | null> {
   const { set, dryRun = false, local, detach, resourceManager, staging } = args;
-  const load = await loader(args);
+  const load = await jobLoader(args);
   const { dryRunOf, openSubmission, send } = await import('../../../submit/open-submission.ts');
   const submission = await openSubmission((site) => load({ set, site, onOverridden: (line) => output.say(line) }), {
     local,
@@ -168,17 +173,22 @@ async function programLines(
 }
 
 /** Returns a function that loads the job from its file, or creates it from the command after `--`. */
-async function loader({ conf, command = [], ...args }: SubmitArguments): Promise<(options: LoadOptions) => Promise<Job>> {
-  const { name, memory, vcores, gpus, env, framework, source } = args;
-  const ofCommand = { name, memory, vcores, gpus, env, framework, source };
-  if (command.length > 0 && conf !== undefined) {
-    throw new TonyError('USAGE', '--conf and a command after -- cannot be combined: a job file contains its commands.', {
+export async function jobLoader({
+  conf,
+  job = conf,
+  command = [],
+  ...args
+}: JobArguments): Promise<(options: LoadOptions) => Promise<Job>> {
+  const { name, queue, env = [], memory, vcores, gpus, framework, source } = args;
+  const ofCommand = { memory, vcores, gpus, framework, source };
+  if (command.length > 0 && job !== undefined) {
+    throw new TonyError('USAGE', `The job file ${job} and a command after -- cannot be combined: a job file contains its commands.`, {
       hint: "To change a command of the job file, use --set 'command=...'.",
     });
   }
   if (command.length > 0) {
     const { commandJob } = await import('../../../submit/command-job.ts');
-    return async (options) => commandJob({ ...ofCommand, words: command }, process.cwd(), options);
+    return async (options) => commandJob({ ...ofCommand, name, queue, env, words: command }, process.cwd(), options);
   }
   const [unused] = Object.entries(ofCommand).find(([, value]) => value !== undefined) ?? [];
   if (unused !== undefined) {
@@ -187,8 +197,17 @@ async function loader({ conf, command = [], ...args }: SubmitArguments): Promise
     });
   }
   const { readJob } = await import('../../../../conf/resolve/load-job.ts');
-  const { parse } = await readJob(conf ?? 'job.yaml');
-  return async (options) => parse(options);
+  const { parse } = await readJob(job ?? 'job.yaml');
+  const own = assignments({ name, queue, env });
+  return async ({ set = [], ...options }) => parse({ ...options, set: [...set, ...own] });
+}
+
+/** Returns the options as assignments for `--set`. */
+function assignments({ name, queue, env = [] }: JobArguments): string[] {
+  const variables = env.map(splitVariable).map(([variable, value]) => [`env.${variable.replaceAll('.', '\\.')}`, value] as const);
+  return [['name', name] as const, ['queue', queue] as const, ...variables].flatMap(([key, value]) =>
+    value === undefined ? [] : [`${key}=${JSON.stringify(value)}`],
+  );
 }
 
 async function pagesOf(connection: JobConnection): Promise<string | null> {

@@ -20,18 +20,18 @@ export const topCommand = defineCommand({
   describe: "Show a live table of a job's tasks, or of your running jobs; in a pipe, print the table once",
   positionals: { application: { ...APPLICATION_ID, demandOption: false } },
   options: {
-    all: { alias: 'a', type: 'boolean', describe: "All users' jobs, not only yours", excludes: ['application', 'local'] },
+    'all-users': { alias: 'A', type: 'boolean', describe: "All users' jobs, not only yours", excludes: ['application', 'local'] },
     local: { type: 'boolean', describe: 'Jobs on this machine, submitted with --local', excludes: ['application', ...CLUSTER_ONLY] },
     interval: { ...parsedText(intervalText), describe: 'Time between updates, e.g. 500ms or 5s [default: 2s]' },
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ application, all = false, local = false, interval, output, ...cluster }) => {
+  handler: async ({ application, allUsers = false, local = false, interval, output, ...cluster }) => {
     const options = { input: process.stdin, output: process.stdout, intervalMs: interval ?? INTERVAL_MS };
     if (application !== undefined) {
       await topOfJob(application, output, cluster, options);
     } else {
-      await topOfJobs({ all, local }, output, cluster, options);
+      await topOfJobs({ allUsers, local }, output, cluster, options);
     }
   },
 });
@@ -48,18 +48,18 @@ async function topOfJob(application: string, output: OutputFormat, cluster: Clus
 }
 
 async function topOfJobs(
-  { all, local }: { readonly all: boolean; readonly local: boolean },
+  { allUsers, local }: { readonly allUsers: boolean; readonly local: boolean },
   output: OutputFormat,
   cluster: ClusterArguments,
   options: TopOptions,
 ): Promise<void> {
-  await closing(local ? await localLister() : await clusterLister(all, cluster), async (lister) => {
+  await closing(local ? await localLister() : await clusterLister(allUsers, cluster), async (lister) => {
     if (output !== 'table') {
       return await show(output, await lister.list(), () => []);
     }
     const { topJobs } = await import('../../../top/top.ts');
-    const whose = local ? 'on this machine' : all ? 'of all users' : 'of yours';
-    process.exitCode = await topJobs(() => lister.list(), options, { whose, withUsers: all });
+    const whose = local ? 'on this machine' : allUsers ? 'of all users' : 'of yours';
+    process.exitCode = await topJobs(() => lister.list(), options, { whose, withUsers: allUsers });
   });
 }
 
@@ -69,10 +69,10 @@ async function localLister(): Promise<Lister> {
   return { list: () => lister.list({}), close: () => lister.close() };
 }
 
-async function clusterLister(all: boolean, cluster: ClusterArguments): Promise<Lister> {
+async function clusterLister(allUsers: boolean, cluster: ClusterArguments): Promise<Lister> {
   const { openLister } = await import('../../../listing/job-lister.ts');
   const lister = await openLister(cluster);
-  return { list: () => lister.list({ ask: true, ...(all ? { user: null } : {}) }), close: () => lister.close() };
+  return { list: () => lister.list({ ask: true, ...(allUsers ? { user: null } : {}) }), close: () => lister.close() };
 }
 
 /** As in other `top` programs, a number without a unit is in seconds. */

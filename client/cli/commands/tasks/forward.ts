@@ -13,7 +13,7 @@ export const forwardCommand = defineCommand({
       type: 'string',
       demandOption: true,
       parse: parsePorts,
-      describe: 'Port on which the task listens, or PORT:LOCAL to use another port on this machine (0: any free port)',
+      describe: 'Port on which the task listens, or LOCAL:PORT to use another port on this machine (:PORT uses any free port)',
     },
   },
   options: { ...CLUSTER_OPTIONS },

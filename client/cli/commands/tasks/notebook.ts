@@ -1,6 +1,6 @@
 import { parsePorts } from '../../../sessions/parse-ports.ts';
 import { defineCommand, parsedText } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_ONLY, CLUSTER_OPTIONS, durationText, SET_OPTION } from '../shared-options.ts';
+import { APPLICATION_ID, CLUSTER_ONLY, CLUSTER_OPTIONS, durationText, JOB_FILE_OPTION, SET_OPTION } from '../shared-options.ts';
 
 const IDLE_MS = 3_600_000;
 
@@ -14,7 +14,7 @@ export const notebookCommand = defineCommand({
   positionals: { application: { ...APPLICATION_ID, demandOption: false, describe: 'ID of a running notebook to connect to' } },
   options: {
     conf: {
-      type: 'string',
+      ...JOB_FILE_OPTION,
       describe: 'Job file from which the notebook takes its source, environment and resources',
       excludes: 'application',
     },
@@ -40,7 +40,7 @@ export const notebookCommand = defineCommand({
       describe: 'Run the notebook on this machine, without Hadoop',
       excludes: ['application', ...CLUSTER_ONLY],
     },
-    detach: { type: 'boolean', describe: 'Exit as soon as the notebook is submitted', excludes: 'application' },
+    detach: { type: 'boolean', alias: 'd', describe: 'Exit as soon as the notebook is submitted', excludes: 'application' },
     ...CLUSTER_OPTIONS,
   },
   epilogue:

@@ -1,0 +1,20 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { jobLoader } from './submit.ts';
+
+test('options override the values of the job file, and those that --set gives', async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-submit-test-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const job = path.join(folder, 'job.yaml');
+  await writeFile(job, 'name: a\nframework: none\nsource: none\ncommand: x\nenv: {A: "0", D: d}\nroles: {worker: {}}\n');
+  const load = await jobLoader({ job, name: 'x: y', queue: 'ml', env: ['A=1', 'B=two "words"', 'C=x=y'] });
+  expect(await load({ set: ['name=z', 'env.E=e'] })).toMatchObject({
+    name: 'x: y',
+    queue: 'ml',
+    env: { A: '1', B: 'two "words"', C: 'x=y', D: 'd', E: 'e' },
+  });
+  const ofCommand = await jobLoader({ command: ['x'], name: 'n', queue: 'ml', env: ['A=1'], source: 'none', framework: 'none' });
+  expect(await ofCommand({})).toMatchObject({ name: 'n', queue: 'ml', env: { A: '1' } });
+});
