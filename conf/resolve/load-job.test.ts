@@ -296,7 +296,7 @@ gang: {timeout: 20m}
       expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is not a known key; did you mean `queue`\? \(known: name, queue, /),
       'job.yaml:3:10  command: expected a string, found `5`',
       `job.yaml:4:12  framework: \`tfj\` is not one of ${FRAMEWORK_NAMES.join(', ')}; did you mean \`tfjs\`?`,
-      'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `5`',
+      'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 1h30m, found `5`',
       'job.yaml:8:16  roles.worker.instances: expected a number, or {min, max}, found `two`',
       'job.yaml:9:25  roles.worker.resources.memory: expected a size such as 512m or 4g, found `2x`',
       'job.yaml:9:29  roles.worker.resources.gpu: is not a resource type; did you mean `gpus`?',

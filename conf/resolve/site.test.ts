@@ -87,7 +87,7 @@ test('reports all mistakes at once, each with its position', () => {
     '  tony-site.yaml:2:3  history.dirr: is not a known key; did you mean `dir`? (known: dir, url, keep)',
     '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and .., found `s3://bucket/x`',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
-    '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 2h, found `90`',
+    '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 1h30m, found `90`',
     '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, cache, tls, storage, kerberos, quotas, defaults, final)',
     '  tony-site.yaml:7:10  quotas.rols: is not a known key; did you mean `roles`? (known: over, roles, users, groups, queues)',
     '  tony-site.yaml:7:49  quotas.users.alice.task.gpus: expected a whole number, found `many`',
@@ -159,7 +159,7 @@ final:
   expect(mistakes(text).split('\n')).toEqual([
     'The site file has 14 mistakes:',
     '  tony-site.yaml:2:3  defaults.name: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:3:25  defaults.heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 2h, found `1`',
+    '  tony-site.yaml:3:25  defaults.heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 1h30m, found `1`',
     '  tony-site.yaml:4:16  defaults.checkpoint.dir: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:4:25  defaults.checkpoint.evry: is not a known key; did you mean `every`? (known: every, keep)',
     '  tony-site.yaml:6:11  defaults.roles.*.command: can be set in job.yaml only, not in a site file',

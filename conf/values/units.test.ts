@@ -7,11 +7,13 @@ test.each([
   ['1.5g', 1536],
   ['2 GiB', 2048],
   ['1t', 1_048_576],
-  [300, 300],
+  ['4Gi', 4096],
+  ['300', undefined],
+  ['0.5 TiB', 524_288],
   ['0m', undefined],
   ['2x', undefined],
   ['g', undefined],
-  [1.5, undefined],
+  ['4i', undefined],
 ])('memory %s is %s MiB', (text, mebibytes) => {
   expect(parseMemory(text)).toBe(mebibytes);
 });
@@ -23,6 +25,10 @@ test.each([
   ['2h', 7_200_000],
   ['1d', 86_400_000],
   ['5', undefined],
+  ['1h30m', 5_400_000],
+  ['1d 2h 3m 4s 5ms', 93_784_005],
+  ['1h30', undefined],
+  ['1.5.2s', undefined],
   ['-1s', undefined],
 ])('duration %s is %s ms', (text, ms) => {
   expect(parseDuration(text)).toBe(ms);

@@ -1,33 +1,29 @@
-const MEMORY = /^(\d+(?:\.\d+)?)\s*(m|mb|mib|g|gb|gib|t|tb|tib)$/i;
-const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)$/i;
+/** One amount, for example `512m`, `1.5g`, `2 GiB` or `4Gi`. All units are powers of two. */
+export const MEMORY = /^\d+(\.\d+)?\s*[mMgGtT]([iI]?[bB]|[iI])?$/;
+/** One or more amounts, for example `90s` or `1h30m`. */
+export const DURATION = /^(\d+(\.\d+)?\s*([mM][sS]|[sSmMhHdD])\s*){1,5}$/;
 const MEBIBYTES: Readonly<Record<string, number>> = { m: 1, g: 1024, t: 1024 * 1024 };
 const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/**
- * Parses a memory size, for example `512m`, `1.5g` or `2 GiB`. A number without a unit is in MiB. Returns MiB, or undefined if the text is
- * invalid.
- */
-export function parseMemory(text: string | number): number | undefined {
-  if (typeof text === 'number') {
-    return Number.isInteger(text) && text > 0 ? text : undefined;
-  }
-  const [, amount, unit] = MEMORY.exec(text.trim()) ?? [];
-  const factor = MEBIBYTES[unit?.[0]?.toLowerCase() ?? ''];
-  if (amount === undefined || factor === undefined) {
+/** Parses a memory size. Returns MiB, or undefined if the text is invalid or has no unit. */
+export function parseMemory(text: string): number | undefined {
+  const written = text.trim();
+  if (!MEMORY.test(written)) {
     return undefined;
   }
-  const mebibytes = Math.ceil(Number(amount) * factor);
+  const unit = /[a-z]/i.exec(written)?.[0].toLowerCase() ?? '';
+  const mebibytes = Math.ceil(Number.parseFloat(written) * (MEBIBYTES[unit] ?? 0));
   return mebibytes > 0 ? mebibytes : undefined;
 }
 
-/** Parses a duration, for example `500ms`, `30s`, `10m`, `2h` or `1d`. Returns ms, or undefined if the text is invalid or has no unit. */
+/** Parses a duration, as the sum of its amounts. Returns ms, or undefined if the text is invalid or has no unit. */
 export function parseDuration(text: string): number | undefined {
-  const [, amount, unit] = DURATION.exec(text.trim()) ?? [];
-  const factor = MILLISECONDS[unit?.toLowerCase() ?? ''];
-  if (amount === undefined || factor === undefined) {
+  const written = text.trim().toLowerCase();
+  if (!DURATION.test(written)) {
     return undefined;
   }
-  return Math.round(Number(amount) * factor);
+  const amounts = [...written.matchAll(/([\d.]+)\s*([a-z]+)\s*/gy)];
+  return Math.round(amounts.reduce((sum, [, amount, unit = '']) => sum + Number(amount) * (MILLISECONDS[unit] ?? 0), 0));
 }
 
 /** Formats MiB for display. For example, 1536 becomes `1.5 GiB`, and 512 becomes `512 MiB`. */

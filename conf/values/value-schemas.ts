@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { ROLE_NAME_OR_ALL } from './role-name.ts';
-import { formatDuration, parseDuration, parseMemory } from './units.ts';
+import { DURATION, formatDuration, MEMORY, parseDuration, parseMemory } from './units.ts';
 
 const MEMORY_MESSAGE = 'expected a size such as 512m or 4g';
-const DURATION_MESSAGE = 'expected a duration such as 500ms, 30s, 10m or 2h';
+const DURATION_MESSAGE = 'expected a duration such as 500ms, 30s, 10m or 1h30m';
 
 /**
  * Maximum memory in MiB (8 PiB). With this limit, the total memory of the largest role is a safe integer and fits into an application tag.
@@ -15,9 +15,8 @@ export const LONGEST_DURATION_MS = 36_500 * 86_400_000;
 
 export function memory(description: string) {
   return z
-    .union([z.int().positive(), z.string().regex(/^\d+(\.\d+)?\s*[mMgGtT]([iI]?[bB])?$/, { error: MEMORY_MESSAGE })], {
-      error: MEMORY_MESSAGE,
-    })
+    .string({ error: ({ input }) => (typeof input === 'number' ? withoutUnit(input) : MEMORY_MESSAGE) })
+    .regex(MEMORY, { error: MEMORY_MESSAGE })
     .transform((value, context) => {
       const mebibytes = parseMemory(value);
       if (mebibytes !== undefined && mebibytes <= MOST_MEMORY_MB) {
@@ -26,7 +25,12 @@ export function memory(description: string) {
       context.addIssue({ code: 'custom', message: mebibytes === undefined ? MEMORY_MESSAGE : 'must be at most 8192t' });
       return z.NEVER;
     })
-    .describe(`${description} A plain number is in MiB.`);
+    .describe(description);
+}
+
+/** A number without a unit is MiB for YARN and Slurm, and bytes for Kubernetes. */
+function withoutUnit(value: number): string {
+  return `has no unit: write ${value}g or ${value}m`;
 }
 
 export function duration(
@@ -40,7 +44,7 @@ export function duration(
   ];
   return z
     .string({ error: DURATION_MESSAGE })
-    .regex(/^\d+(\.\d+)?\s*(ms|[sSmMhHdD])$/, { error: DURATION_MESSAGE })
+    .regex(DURATION, { error: DURATION_MESSAGE })
     .transform((value, context) => {
       const ms = parseDuration(value);
       if (ms === undefined) {

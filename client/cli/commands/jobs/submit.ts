@@ -36,7 +36,7 @@ interface SubmitArguments extends ClusterArguments, JobArguments {
 }
 
 function memoryText(text: string, place: string): void {
-  if (parseMemory(text) === undefined && parseMemory(Number(text)) === undefined) {
+  if (parseMemory(text) === undefined) {
     throw new TonyError('USAGE', `${place} requires a size, such as 512m or 4g, not ${text}.`);
   }
 }
