@@ -1,4 +1,4 @@
-"""Estimates pi. In each step, Ray tasks throw darts on all nodes, and the driver stores the sums as a checkpoint."""
+"""Estimates pi. In each step, actors on all nodes throw darts, and the driver stores the sums as a checkpoint."""
 
 import json
 import os
@@ -8,19 +8,24 @@ import tempfile
 import ray
 import tony
 
-STEPS, TASKS, DARTS = 20, 6, 20_000
+STEPS, ROUNDS, DARTS = 20, 6, 20_000
 
 
-@ray.remote(scheduling_strategy="SPREAD")
-def throw(seed):
-    """Returns the number of darts that hit the circle, and the Ray node that threw them."""
-    generator = random.Random(seed)
-    hits = sum(generator.random() ** 2 + generator.random() ** 2 <= 1 for _ in range(DARTS))
-    return hits, ray.get_runtime_context().get_node_id()
+@ray.remote(num_cpus=1)
+class Thrower:
+    """Throws darts. Each actor keeps one core, so there is one on each core of all nodes."""
+
+    def throw(self, seed):
+        generator = random.Random(seed)
+        return sum(generator.random() ** 2 + generator.random() ** 2 <= 1 for _ in range(DARTS))
+
+    def node(self):
+        return ray.get_runtime_context().get_node_id()
 
 
 ray.init()
-step, hits, nodes = 0, 0, set()
+throwers = [Thrower.remote() for _ in range(int(ray.cluster_resources()["CPU"]))]
+step, hits = 0, 0
 checkpoint = tony.restore_checkpoint()
 if checkpoint is not None:
     step = checkpoint.step
@@ -29,15 +34,14 @@ if checkpoint is not None:
 
 while step < STEPS:
     # The seeds depend only on the step, so a resumed run has the result of an undisturbed one.
-    results = ray.get([throw.remote(step * TASKS + i) for i in range(TASKS)])
-    hits += sum(count for count, _ in results)
-    nodes |= {node for _, node in results}
+    hits += sum(ray.get([throwers[i % len(throwers)].throw.remote(step * ROUNDS + i) for i in range(ROUNDS)]))
     step += 1
-    tony.report(step, pi=4 * hits / (step * TASKS * DARTS))
+    tony.report(step, pi=4 * hits / (step * ROUNDS * DARTS))
     if step % tony.context().checkpoint_every == 0:
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "hits.json"), "w", encoding="utf-8") as file:
                 json.dump(hits, file)
             tony.save_checkpoint(step, folder)
 
-print(json.dumps({"pi": 4 * hits / (STEPS * TASKS * DARTS), "nodes": len(nodes), "cpus": ray.cluster_resources()["CPU"]}))
+nodes = set(ray.get([thrower.node.remote() for thrower in throwers]))
+print(json.dumps({"pi": 4 * hits / (STEPS * ROUNDS * DARTS), "nodes": len(nodes)}))

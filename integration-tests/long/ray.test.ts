@@ -31,10 +31,16 @@ test("ray.init() reaches all tasks, and after a worker's Ray was killed, the job
   process.kill(raylet.find(({ containerId }) => containerId === container)?.pid as number, 'SIGKILL');
   const final = await job.ended();
   expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 20 });
+  // Only the task in which Ray ended is charged.
+  expect(final.tasks.map(({ role, index, failures }) => [role, index, failures])).toEqual([
+    ['head', 0, 0],
+    ['worker', 0, 0],
+    ['worker', 1, 1],
+  ]);
   expect(final.notices).toEqual([expect.stringContaining('training resumes from checkpoint step-5')]);
   const { stdout } = await execute(python, ['train.py'], {
     cwd: path.join(ROOT, 'examples', 'ray'),
     env: { ...process.env, PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1', RAY_USAGE_STATS_ENABLED: '0' },
   });
-  expect(resultIn(await job.output(), 'pi')).toEqual({ ...resultIn(stdout, 'pi'), nodes: 3, cpus: 3 });
+  expect(resultIn(await job.output(), 'pi')).toEqual({ ...resultIn(stdout, 'pi'), nodes: 3 });
 });

@@ -14,12 +14,18 @@ import { exitCodeOf, startCommand } from './shell-command.ts';
 const MOST_HANDSHAKES = 16;
 /** Delay in ms between SIGTERM and SIGKILL for a command if rank 0 has closed the command's connection. */
 const KILL_AFTER_MS = 5_000;
+interface AgentOptions {
+  /** Maximum time in ms to wait for the commands to exit after rank 0's own command has exited. */
+  readonly restMs: number;
+  /** Whether the agent fails as soon as a command fails. Otherwise, rank 0 decides what the failure means. */
+  readonly failsWithCommands: boolean;
+}
+
 /**
  * Runs commands for rank 0 in this task.
- * @param restMs maximum time in ms to wait for these commands to exit after rank 0's own command has exited
- * @returns 0 if rank 0 sent `end` before it closed the connection, otherwise 1
+ * @returns 0 if rank 0 sent `end` before it closed the connection; otherwise the exit code of the failed command, or 1
  */
-export async function runAgent(task: TaskContext, restMs: number): Promise<number> {
+export async function runAgent(task: TaskContext, { restMs, failsWithCommands }: AgentOptions): Promise<number> {
   const server = await openListener(task.listener ?? { fd: null, host: '127.0.0.1', port: 0 });
   const running = new Set<Promise<void>>();
   const code = await new Promise<number>((resolve) => {
@@ -27,7 +33,7 @@ export async function runAgent(task: TaskContext, restMs: number): Promise<numbe
       key: Buffer.from(task.ringKey, 'base64'),
       expected: agentIdentity(task, task.rank ?? 0),
       most: MOST_HANDSHAKES,
-      onAccepted: (channel) => serve(channel, task, running, resolve),
+      onAccepted: (channel) => serve(channel, task, running, failsWithCommands, resolve),
       onRefused: (address, reason) => console.error(`refused a connection from ${address}: it ${reason}`),
     });
     server.on('connection', handshakes.accept);
@@ -36,7 +42,13 @@ export async function runAgent(task: TaskContext, restMs: number): Promise<numbe
   return code;
 }
 
-function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>, end: (code: number) => void): void {
+function serve(
+  channel: Channel,
+  task: TaskContext,
+  running: Set<Promise<void>>,
+  failsWithCommands: boolean,
+  end: (code: number) => void,
+): void {
   let joined = false;
   let command: ChildProcess | null = null;
   const invalid = (reason: string): void => {
@@ -52,7 +64,16 @@ function serve(channel: Channel, task: TaskContext, running: Set<Promise<void>>,
     } else if (request.type === 'run' && typeof request.command === 'string' && isBelow(request.folder) && command === null) {
       const child = startCommand(request.command, process.env, ownFolder(request.folder));
       command = child;
-      running.add(exitCodeOf(child).then((code) => new Promise((sent) => answer(channel, code, sent))));
+      const ended = async (): Promise<void> => {
+        const code = await exitCodeOf(child);
+        // If rank 0 has closed the connection, this agent has stopped the command.
+        const hasFailed = code !== 0 && !channel.socket.destroyed;
+        await new Promise<void>((sent) => answer(channel, code, sent));
+        if (failsWithCommands && hasFailed) {
+          end(code);
+        }
+      };
+      running.add(ended());
     } else {
       invalid('an unknown request');
     }

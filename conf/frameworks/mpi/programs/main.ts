@@ -30,7 +30,7 @@ const REST_MS = 5_000;
 async function main([mode, ...words]: readonly string[]): Promise<number> {
   const task = JSON.parse(readFileSync(process.env[TASK_ENVIRONMENT.taskFile] ?? '', 'utf8')) as TaskContext;
   if (mode === 'agent') {
-    return await runAgent(task, REST_MS);
+    return await runAgent(task, { restMs: REST_MS, failsWithCommands: false });
   }
   if (mode === 'shell') {
     return await runRemoteShell(task, words);

@@ -2,10 +2,12 @@ import { createHmac } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import type { TaskContext } from '../../../../contract/process/task-context.ts';
 import { TASK_ENVIRONMENT } from '../../../../contract/process/task-environment.ts';
+import { pause } from '../../../../platform/async/backoff.ts';
 import { messageOf } from '../../../../platform/errors.ts';
 import { runAgent } from '../../agents/programs/agent.ts';
 import { runInAgent } from '../../agents/programs/run-in-agent.ts';
@@ -29,20 +31,28 @@ import type { RayPlan } from '../prepare-ray.ts';
 /** Files in TMPDIR, which the executor empties before each run. docs/frameworks.md names the token's. */
 const TOKEN = 'ray-token';
 const FOLDER = 'ray';
+const LOG = 'ray-start.log';
+/** What `ray start` prints when Ray runs in the task. */
+const STARTED = 'Ray runtime started.';
 /** Longest time in s that the tasks may take to join Ray. */
 const JOIN_SECONDS = 120;
+const POLL_MS = 100;
 
-/** Starts Ray's head. `ray start` prints instructions that do not apply here, so its output is shown only if it fails. */
-const HEAD = `
+const CHECKS = `
 command -v ray >/dev/null || { echo 'Ray is not installed in this Python environment: add ray[default] to python.requirements' >&2; exit 127; }
 ray get-auth-token >/dev/null 2>&1 || { echo 'This version of Ray cannot authenticate its connections: install Ray 2.52 or newer' >&2; exit 127; }
-ray start --head --port=0 $TONY_RAY_OPTIONS >"$TMPDIR/ray-start.log" 2>&1 || { cat "$TMPDIR/ray-start.log" >&2; exit 1; }
 `;
 
-/** Starts Ray in another task. Exits when Ray does. */
-function worker(address: string): string {
-  return `ray start --address=${address} --block $TONY_RAY_OPTIONS >"$TMPDIR/ray-start.log" 2>&1
-code=$?; cat "$TMPDIR/ray-start.log" >&2; exit $code`;
+/**
+ * Returns a bash command that runs Ray in a task until it ends. `ray start` prints instructions that do not apply here, and the logs of
+ * processes that ended, so only its own errors are shown.
+ */
+function rayCommand(options: string): string {
+  return `log=$TMPDIR/${LOG}
+ray start ${options} --block $TONY_RAY_OPTIONS >"$log" 2>&1
+code=$?
+grep 'ERR scripts.py' "$log" | grep -v 'tail (' >&2 || cat "$log" >&2
+exit $code`;
 }
 
 /** Python program that waits until this number of tasks has joined Ray. */
@@ -67,10 +77,17 @@ async function main(file: string): Promise<number> {
     RAY_AUTH_TOKEN_PATH: token,
     RAY_USAGE_STATS_ENABLED: process.env.RAY_USAGE_STATS_ENABLED ?? '0',
     TONY_RAY_WAIT: WAIT,
-    TONY_RAY_OPTIONS: [options, `--temp-dir=${path.join(folder, FOLDER)}`, ...(await addressOption(own?.host ?? ''))].join(' '),
+    TONY_RAY_OPTIONS: [
+      '--log-color=false',
+      options,
+      `--temp-dir=${path.join(folder, FOLDER)}`,
+      ...(await addressOption(own?.host ?? '')),
+    ].join(' '),
   });
   // Ray ends with this program, because the executor then kills its processes.
-  return task.rank === 0 ? await withAgents(task, () => runHead(task, command, folder)) : await runAgent(task, 0);
+  return task.rank === 0
+    ? await withAgents(task, () => runHead(task, command, folder))
+    : await runAgent(task, { restMs: 0, failsWithCommands: true });
 }
 
 /** Makes Ray use the address at which the other tasks reach this one. Ray replaces a loopback address itself. */
@@ -83,13 +100,17 @@ async function addressOption(host: string): Promise<string[]> {
 async function runHead(task: TaskContext, command: string, folder: string): Promise<number> {
   const [dashboard, clients] = await Promise.all([freePort(), freePort()]);
   process.env.TONY_RAY_OPTIONS += ` --dashboard-port=${dashboard} --ray-client-server-port=${clients}`;
-  const started = await exitCodeOf(startCommand(HEAD));
-  if (started !== 0) {
-    return started;
+  const head = exitCodeOf(startCommand(`${CHECKS}${rayCommand('--head --port=0')}`));
+  while (!(await isStarted(path.join(folder, LOG)))) {
+    const failed = await Promise.race([head, pause(POLL_MS)]);
+    if (typeof failed === 'number') {
+      return failed;
+    }
   }
   const address = readFileSync(path.join(folder, FOLDER, 'ray_current_cluster'), 'utf8').trim();
   process.env.RAY_ADDRESS = address;
-  const lost = Promise.race(otherRanks(task).map((rank) => endOfWorker(task, rank, address)));
+  const ownEnd = head.then((code): LostRay => ({ rank: null, cause: `Ray ended in this task, with exit code ${code}` }));
+  const lost = Promise.race([ownEnd, ...otherRanks(task).map((rank) => endOfWorker(task, rank, address))]);
   const joined = await runUnless(lost, task, `exec python3 -c "$TONY_RAY_WAIT" ${task.worldSize}`);
   if (joined !== 0) {
     return joined;
@@ -100,32 +121,39 @@ async function runHead(task: TaskContext, command: string, folder: string): Prom
   return await runUnless(lost, task, command);
 }
 
-interface LostWorker {
-  readonly rank: number;
-  /** A sentence that names the rank. */
+async function isStarted(log: string): Promise<boolean> {
+  return (await readFile(log, 'utf8').catch(() => '')).includes(STARTED);
+}
+
+interface LostRay {
+  /** The rank of the task in which Ray ended, or null for this task. */
+  readonly rank: number | null;
+  /** A sentence that names the task. */
   readonly cause: string;
 }
 
 /** Runs Ray in another task. Resolves when it has ended. */
-async function endOfWorker(task: TaskContext, rank: number, address: string): Promise<LostWorker> {
+async function endOfWorker(task: TaskContext, rank: number, address: string): Promise<LostRay> {
   let cause = '';
   try {
-    const code = await runInAgent(task, rank, { command: worker(address), folder: '' }, (lost) => (cause = lost));
+    const code = await runInAgent(task, rank, { command: rayCommand(`--address=${address}`), folder: '' }, (lost) => (cause = lost));
     return { rank, cause: cause || `Ray ended in the task with rank ${rank}, with exit code ${code}` };
   } catch (error) {
     return { rank, cause: messageOf(error) };
   }
 }
 
-/** Runs a command. If Ray ends in another task, reports it and stops the command. Returns the command's exit code, or 1. */
-async function runUnless(lost: Promise<LostWorker>, task: TaskContext, command: string): Promise<number> {
+/** Runs a command. If Ray ends in a task, reports it and stops the command. Returns the command's exit code, or 1. */
+async function runUnless(lost: Promise<LostRay>, task: TaskContext, command: string): Promise<number> {
   const child = startCommand(command);
   const end = await Promise.race([exitCodeOf(child), lost]);
   if (typeof end === 'number') {
     return end;
   }
   console.error(end.cause);
-  appendFileSync(task.reportFile, `${JSON.stringify({ type: 'peer-lost', rank: end.rank })}\n`);
+  if (end.rank !== null) {
+    appendFileSync(task.reportFile, `${JSON.stringify({ type: 'peer-lost', rank: end.rank })}\n`);
+  }
   child.kill();
   return 1;
 }
