@@ -49,7 +49,7 @@ export const ERROR_CODES = {
   JOB_UNREADABLE: {
     exit: 2,
     means: 'The job file does not exist or cannot be read.',
-    hint: 'Check the path given to --conf. To create a job file, run `tony-ts init`.',
+    hint: 'Check the path of the job file. To create a job file, run `tony-ts init`.',
   },
   SOURCE_MISSING: {
     exit: 2,

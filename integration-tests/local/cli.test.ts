@@ -37,7 +37,7 @@ describe('the command line', () => {
   // client/cli/command-line.test.ts contains the messages of all other usage errors.
   test.each([
     [['sumbit'], 'There is no command "sumbit"; did you mean "submit"?'],
-    [['submit', 'job.yaml'], 'Unexpected argument "job.yaml".\nhint: To name a job file, use --conf job.yaml.'],
+    [['submit', 'job.yaml'], 'Cannot read the job file job.yaml: no such file or directory.\nhint: Check the path of the job file.'],
     [['status', 'local_1_0001'], 'The local job local_1_0001'],
   ])('rejects %j with exit code 2 and without a stack trace', async (words, sentence) => {
     const { exitCode, stdout, stderr } = await runCommand(words, { env: { HOME: await temporaryFolder() } });

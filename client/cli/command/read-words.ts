@@ -218,7 +218,7 @@ function checkFlag(path: readonly Command[], known: readonly Option[], word: str
   }
 }
 
-function checkPositionals({ path, runs, known, positionals: words, rest }: ReadWords): void {
+function checkPositionals({ path, runs, positionals: words, rest }: ReadWords): void {
   const places = runs.positionals.filter(({ followsDashes }) => !followsDashes);
   const lacking = places.filter(({ required }) => required)[words.length];
   const name = nameOf(path);
@@ -237,11 +237,9 @@ function checkPositionals({ path, runs, known, positionals: words, rest }: ReadW
   const fixed = repeated < 0 ? words : words.slice(0, repeated);
   const further = fixed.find((word, at) => at >= places.length || /^-[^\d.]/.test(word));
   if (further !== undefined) {
-    const isJob = /\.ya?ml$/.test(further) && known.some((option) => option.name === 'conf');
     throw new TonyError('USAGE', `Unexpected argument "${further}".`, {
-      hint: isJob
-        ? `To name a job file, use --conf ${further}.`
-        : places.length < runs.positionals.length
+      hint:
+        places.length < runs.positionals.length
           ? `To run a command, write -- before it, as in ${name} -- ${words.join(' ')}.`
           : helpHint(path),
     });
