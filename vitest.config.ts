@@ -64,7 +64,7 @@ export default defineConfig({
       },
       // The test files of a worker share a cluster.
       integration('cluster', 1, 2, { exclude: [...LOCAL, ...OWN_CLUSTER, ...LONG], globalSetup: CLUSTER_SETUP }),
-      integration('own-cluster', 2, 2, { include: OWN_CLUSTER, globalSetup: CLUSTER_SETUP }),
+      integration('own-cluster', 2, 1, { include: OWN_CLUSTER, globalSetup: CLUSTER_SETUP }),
       // Its files share their modules, as those of the unit tests.
       integration('local', 3, 1, { include: LOCAL, globalSetup: ['integration-tests/build.ts'], isolate: false }),
       integration('long', 4, 1, { include: LONG, globalSetup: CLUSTER_SETUP }),
