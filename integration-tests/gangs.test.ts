@@ -36,7 +36,10 @@ const ended = (id: string) => async () => (await cluster.application(id)).state 
 test('two gangs that do not fit together run one after the other, and a small job does not wait for the second one', async () => {
   // The gang that starts first runs long enough for the other one to ask in vain, and until the small job has ended.
   const smallEnded = path.join(await temporaryFolder(), 'ended');
-  const gang = [`command: 'sleep 30; until [ -e ${smallEnded} ]; do sleep 0.2; done'`, 'roles: {worker: {instances: 10, resources: {memory: 256m}}}'];
+  const gang = [
+    `command: 'sleep 30; until [ -e ${smallEnded} ]; do sleep 0.2; done'`,
+    'roles: {worker: {instances: 10, resources: {memory: 256m}}}',
+  ];
   const [one, other] = await Promise.all([submit('one', gang), submit('other', gang)]);
   const small = await submit('small', ['command: sleep 1', 'queue: gpu', 'roles: {worker: {instances: 2, resources: {memory: 256m}}}']);
   for (const id of [small, one, other]) {
