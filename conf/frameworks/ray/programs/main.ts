@@ -38,9 +38,16 @@ const STARTED = 'Ray runtime started.';
 const JOIN_SECONDS = 120;
 const POLL_MS = 100;
 
+/** Older versions do not support tokens (before 2.52), or a folder for each node (2.52 fails at the start). */
+const OLDEST = '2.60';
+
 const CHECKS = `
 command -v ray >/dev/null || { echo 'Ray is not installed in this Python environment: add ray[default] to python.requirements' >&2; exit 127; }
-ray get-auth-token >/dev/null 2>&1 || { echo 'This version of Ray cannot authenticate its connections: install Ray 2.52 or newer' >&2; exit 127; }
+version=$(ray --version | grep -o '[0-9][0-9.]*' | head -n 1)
+if [ "$(printf '%s\\n' ${OLDEST} "$version" | sort -V | head -n 1)" != ${OLDEST} ]; then
+  echo "Ray $version is too old, because it cannot authenticate its connections or keep each node's files apart: install Ray ${OLDEST} or newer" >&2
+  exit 127
+fi
 `;
 
 /**
