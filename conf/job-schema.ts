@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { apiVersion, withUserKeys } from './api-version.ts';
 import { DEFAULT_FRAMEWORK, describeFrameworks, frameworksThat } from './frameworks.ts';
 import type { Strategy } from './job.ts';
 import * as values from './job-values.ts';
@@ -185,6 +186,7 @@ const strategy = z
   });
 
 export const jobSchema = z.strictObject({
+  apiVersion,
   name: values.jobName.describe(
     'Job name in YARN and on the job page: at most 200 characters. It may contain letters, digits, spaces and the characters . _ : @ + and -. The first character must be a letter, a digit or _.',
   ),
@@ -374,5 +376,5 @@ export type JobInput = z.input<typeof jobSchema>;
 
 /** Returns the JSON Schema (2020-12) for job.yaml, for use in editors. */
 export function jobJsonSchema(): JsonSchema {
-  return { title: 'tony-ts job', ...z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
+  return withUserKeys({ title: 'tony-ts job', ...z.toJSONSchema(jobSchema, { io: 'input', unrepresentable: 'any' }) });
 }

@@ -4,6 +4,7 @@ import { type ErrorCode, messageOf, TonyError } from '../platform/errors.ts';
 import { isRecord } from '../platform/is-record.ts';
 import { once } from '../platform/once.ts';
 import { suggest } from '../platform/text/suggest.ts';
+import { apiVersionProblem, isUserKey } from './api-version.ts';
 import type { JsonSchema } from './values/json-schema.ts';
 import { meantAlternative, tooBig, typeName } from './values/schema-issues.ts';
 import { parseYaml, TOO_DEEP, YamlIndex, type YamlPath, type YamlTerms } from './yaml-document.ts';
@@ -65,6 +66,10 @@ export interface CheckOptions<T> extends Terms {
   readonly meaning?: (value: T) => readonly YamlProblem[];
   /** Returns true for keys that do not affect what `meaning` says about other keys. */
   readonly independent?: (path: YamlPath) => boolean;
+  /** Returns true for unknown keys that are not mistakes if the file has no other mistakes. By default, all unknown keys are mistakes. */
+  readonly ignored?: (path: YamlPath) => boolean;
+  /** Called with a text about each unknown key that {@link CheckOptions.ignored} excuses. */
+  readonly onIgnored?: (path: YamlPath, text: string) => void;
   /**
    * Returns the origin of a value that does not come from the file, for example `--set timeout=1`. Returns undefined for values from the
    * file.
@@ -108,12 +113,13 @@ export class YamlFile {
   }
 
   /**
-   * Returns the content before validation.
+   * Returns the content before validation, without the keys at the top level that belong to the user.
    * @throws TonyError if an alias cannot be resolved, or if there are too many expansions of aliases
    */
   written(): unknown {
     try {
-      return this.document.toJS();
+      const content: unknown = this.document.toJS();
+      return isRecord(content) ? Object.fromEntries(Object.entries(content).filter(([key]) => !isUserKey(key))) : content;
     } catch (error) {
       // parseDocument does not resolve aliases, but toJS does.
       return this.#fail([`${this.#at(this.#aliasAt())}  ${RESOLUTION[messageOf(error)] ?? messageOf(error)}`]);
@@ -152,10 +158,16 @@ export class YamlFile {
   check<T>(schema: z.ZodType<T>, options: CheckOptions<T>): T {
     this.#refuseLostKeys();
     const written = this.written() ?? {};
+    const index = new YamlIndex(this.document);
+    const outdated = isRecord(written) ? apiVersionProblem(written.apiVersion) : null;
+    if (outdated !== null) {
+      // The other mistakes in a file for another version would mislead.
+      return this.#fail([`${this.#at(index.offsetOf(['apiVersion']))}  apiVersion: ${outdated}`]);
+    }
+    const described = { ...options, index, schema: once(options.schema) };
+    this.#removeIgnored(written, schema, described);
     const amended = options.amend === undefined ? written : options.amend(written);
     const parsed = schema.safeParse(amended);
-    const index = new YamlIndex(this.document);
-    const described = { ...options, index, schema: once(options.schema) };
     const wrongKeys = options.key === undefined ? [] : keyProblems(amended, options.key);
     const known = new Set(wrongKeys.map(({ path }) => pathText(path)));
     const others = parsed.success
@@ -182,6 +194,22 @@ export class YamlFile {
     });
     // The schema may find one mistake by two rules with the same text.
     return this.#fail([...new Set(placed.sort((a, b) => a.offset - b.offset).map((problem) => problem.text))]);
+  }
+
+  /** Removes the ignored keys, unless the file has mistakes: then they may be the cause, and the error lists them as well. */
+  #removeIgnored<T>(content: unknown, schema: z.ZodType<T>, options: CheckOptions<T> & Described): void {
+    const { ignored, onIgnored } = options;
+    const issues = ignored === undefined ? [] : (schema.safeParse(content).error?.issues ?? []);
+    const problems = issues.every(({ code }) => code === 'unrecognized_keys')
+      ? issues.flatMap((issue) => describeIssue(issue, options))
+      : [];
+    if (!problems.every(({ path }) => ignored?.(path) === true)) {
+      return;
+    }
+    for (const { path, message } of problems) {
+      removeKey(content, path);
+      onIgnored?.(path, `${this.#at(options.index.offsetOf(path, true))}  ${path.join('.')}: ${message}`);
+    }
   }
 
   /** The schemas would drop a key called `__proto__` without an error. */
@@ -224,19 +252,27 @@ function withMeaning<T>(
   if (meaning === undefined || !isApart) {
     return problems;
   }
-  const rest = schema.safeParse(problems.reduce((left, { path }) => without(left, path), value));
+  const rest = schema.safeParse(problems.reduce((left, { path }) => withoutKey(left, path), value));
   const concerns = (one: YamlPath, other: YamlPath): boolean => one.every((key, at) => at >= other.length || key === other[at]);
   const further = (rest.success ? meaning(rest.data) : []).filter(({ path }) => problems.every((known) => !concerns(known.path, path)));
   return [...problems, ...further];
 }
 
 /** Returns a copy without the key, or without the list that contains it. */
-function without(value: unknown, [key, ...below]: YamlPath): unknown {
+function withoutKey(value: unknown, [key, ...below]: YamlPath): unknown {
   if (!isRecord(value) || key === undefined || !Object.hasOwn(value, key)) {
     return value;
   }
   const { [key]: inner, ...others } = value;
-  return below.length === 0 || !isRecord(inner) ? others : { ...others, [key]: without(inner, below) };
+  return below.length === 0 || !isRecord(inner) ? others : { ...others, [key]: withoutKey(inner, below) };
+}
+
+/** Removes the key from the mapping that contains it. */
+export function removeKey(content: unknown, path: YamlPath): void {
+  const parent = path.slice(0, -1).reduce<unknown>((value, key) => (isRecord(value) ? value[key] : undefined), content);
+  if (isRecord(parent)) {
+    delete (parent as Record<string, unknown>)[String(path.at(-1))];
+  }
 }
 
 function keyProblems(value: unknown, check: (path: YamlPath) => string | undefined, above: YamlPath = []): YamlProblem[] {

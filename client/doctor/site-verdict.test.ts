@@ -44,6 +44,14 @@ test('limits in a local file are doubtful if HDFS has no site file, because Appl
   expect(await verdict('tls: {ca: ca.pem}', local, withoutFile)).toMatchObject({ state: 'good' });
 });
 
+test('keys that this version does not know are errors', async () => {
+  expect(await verdict('notices: {}', SHARED)).toMatchObject({
+    state: 'bad',
+    text: expect.stringContaining('notices: is not a known key'),
+    remedy: expect.stringContaining('Correct these keys.'),
+  });
+});
+
 test('keys that take effect only on the users’ machines are doubtful on HDFS', async () => {
   expect(await verdict('tls: {ca: ca.pem}', SHARED)).toMatchObject({
     state: 'doubtful',

@@ -46,6 +46,12 @@ export async function siteVerdict(site: SiteConfig, storage: Pick<Storage, 'stat
   if (site.from === null) {
     return good('no site file: the defaults apply');
   }
+  if (site.unknownKeys.length > 0) {
+    return bad(
+      `tony-ts ignores keys that it does not know: ${site.unknownKeys.join('; ')}`,
+      'Correct these keys. If a newer version of tony-ts reads them, install that version on this machine.',
+    );
+  }
   return site.from === shared ? sharedFileVerdict(site, shared) : localFileVerdict(site, site.from, entry === null ? shared : null);
 }
 

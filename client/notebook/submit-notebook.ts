@@ -33,7 +33,7 @@ export async function submitNotebook(
     // Validate the job file as the user has written it, so that error messages show its lines.
     const source = read === null ? null : read.parse({ site }).source;
     const text = notebookJobText(read === null ? null : read.text, { role, idleMs, source });
-    return parseJob(text, { file: conf ?? 'notebook', folder, set, site, onOverridden: say });
+    return parseJob(text, { file: conf ?? 'notebook', folder, set, site, onNote: say });
   };
   const submission = await openSubmission(load, { ...options, local, signal, onProgress: say });
   const job = await send(submission);

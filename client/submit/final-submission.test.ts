@@ -111,7 +111,7 @@ test.each(['default', 'system', 'hdfs://nn/apps/runtime.tar.gz'])(
     const site = parseSite(SITE.replace('RUNTIME', runtime), 'site.yaml');
     const base = { name: 'j', command: 'run', framework: 'none', source: 'none', roles: { worker: {} } };
     const settle = (written: unknown): Job =>
-      parseJob(stringify(written), { file: '/home/alice/job.yaml', folder: '/home/alice', site, onOverridden: () => {} });
+      parseJob(stringify(written), { file: '/home/alice/job.yaml', folder: '/home/alice', site, onNote: () => {} });
     const expected = fixedParts(settle(base));
     expect(expected.environment).toEqual({ KRB5_CONFIG: '/etc/krb5.conf' });
     let accepted = 0;

@@ -181,7 +181,7 @@ export async function start<T>(
   }
   const submitOptions = second ?? {};
   checkOptions('start', submitOptions, SUBMIT_OPTIONS);
-  const source: JobSource = typeof first === 'string' ? (site) => loadJob(first, { site, ...overridesTo(submitOptions) }) : (first as Job);
+  const source: JobSource = typeof first === 'string' ? (site) => loadJob(first, { site, ...notesTo(submitOptions) }) : (first as Job);
   return new JobHandle<T>(await send(await openSubmission(source, submitOptions)));
 }
 
@@ -272,8 +272,8 @@ async function placed(folder: string, options: RunOptions): Promise<string> {
   return fileURLToPath(uri);
 }
 
-function overridesTo({ onProgress }: SubmitOptions): Pick<LoadOptions, 'onOverridden'> {
-  return onProgress === undefined ? {} : { onOverridden: onProgress };
+function notesTo({ onProgress }: SubmitOptions): Pick<LoadOptions, 'onNote'> {
+  return onProgress === undefined ? {} : { onNote: onProgress };
 }
 
 function jobOf(
@@ -302,7 +302,7 @@ function jobOf(
     },
   };
   try {
-    return parseJob(stringify(document), { site, ...overridesTo(options), file: 'run', folder: process.cwd() });
+    return parseJob(stringify(document), { site, ...notesTo(options), file: 'run', folder: process.cwd() });
   } catch (error) {
     if (error instanceof TonyError && error.code === 'JOB_INVALID') {
       throw new TonyError('JOB_INVALID', error.message, {

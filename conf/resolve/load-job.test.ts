@@ -272,6 +272,19 @@ test('framework tensorflow accepts the roles of TF_CONFIG', () => {
   ]);
 });
 
+test('keys at the top level that begin with x- belong to the user', () => {
+  const text =
+    'apiVersion: tony-ts/v1\nx-small: &small {memory: 1g}\nname: a\nroles: {worker: {command: ls, resources: *small}}\nx-note: 5\n';
+  const [worker] = parseJob(text, { file: 'job.yaml', folder: '/' }).roles;
+  expect(worker?.resources.memoryMb).toBe(1024);
+});
+
+test('a job file for a later version names this version, and lists no other mistakes', () => {
+  expect(() => parseJob('apiVersion: tony-ts/v9\nnew: {}\nname: a\n', { file: 'job.yaml', folder: '/' })).toThrow(
+    /^The job file has a mistake:\n {2}job\.yaml:1:13 {2}apiVersion: this file requires a tony-ts that reads tony-ts\/v9\. tony-ts \d+\.\d+\.\d+ reads tony-ts\/v1: install a newer tony-ts, or write the file for tony-ts\/v1$/,
+  );
+});
+
 describe('mistakes', () => {
   const PS = (more: string) => `name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {${more}}, worker: {}}`;
   test('are reported together, in the order of the file, with line, column and correction', () => {
@@ -293,7 +306,7 @@ gang: {timeout: 20m}
 `),
     ).toEqual([
       'job.yaml:1:7  name: may contain only letters, digits, spaces and . _ : @ + -, and must start with a letter, a digit or _',
-      expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is not a known key; did you mean `queue`\? \(known: name, queue, /),
+      expect.stringMatching(/^job\.yaml:2:1 {2}qeue: is not a known key; did you mean `queue`\? \(known: apiVersion, name, queue, /),
       'job.yaml:3:10  command: expected a string, found `5`',
       `job.yaml:4:12  framework: \`tfj\` is not one of ${FRAMEWORK_NAMES.join(', ')}; did you mean \`tfjs\`?`,
       'job.yaml:5:23  heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 1h30m, found `5`',

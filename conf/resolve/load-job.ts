@@ -25,12 +25,15 @@ export interface LoadOptions {
   /** Overrides in `--set` syntax, for example `roles.worker.instances=4`. Values are YAML. `\.` stands for a dot within a key. */
   readonly set?: readonly string[];
   /** The cluster's site file, or null for local jobs. Its defaults set missing keys, and its final values override the job's keys. */
-  readonly site?: Pick<SiteConfig, 'from' | 'defaults' | 'final'> | null;
-  /** Called with a sentence about each overridden value, for example `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`. */
-  readonly onOverridden?: (line: string) => void;
+  readonly site?: (Pick<SiteConfig, 'from' | 'defaults' | 'final'> & Partial<Pick<SiteConfig, 'unknownKeys'>>) | null;
+  /**
+   * Called with a sentence about each overridden value, for example `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`, and about
+   * each key of the site file that this version of tony-ts ignores.
+   */
+  readonly onNote?: (line: string) => void;
 }
 
-const LOAD_OPTIONS: OptionNames<LoadOptions> = { set: true, site: true, onOverridden: true };
+const LOAD_OPTIONS: OptionNames<LoadOptions> = { set: true, site: true, onNote: true };
 
 /** Hints for files that exist, by the code of the file system's error. */
 const UNREADABLE_HINTS: Readonly<Record<string, string>> = {
@@ -127,6 +130,9 @@ export function parseJob(text: string, options: ParseOptions): Job {
   if (!site) {
     return job;
   }
+  for (const text of site.unknownKeys ?? []) {
+    options.onNote?.(`The site file has a key that this version of tony-ts ignores: ${text}`);
+  }
   const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, written, site), site.final);
   const reason = unprotected(settled.framework);
   if (reason !== undefined && settled.strategy.wireSecurity !== 'none') {
@@ -142,7 +148,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
       continue;
     }
     const override = overriddenBy(setPath, overridden);
-    options.onOverridden?.(describeFinalValue(value, override === undefined ? basename(options.file) : '--set'));
+    options.onNote?.(describeFinalValue(value, override === undefined ? basename(options.file) : '--set'));
   }
   return settled;
 }

@@ -20,7 +20,7 @@ function load(text: string, site: string, set: readonly string[] = []): { job: J
     folder: '/',
     set,
     site: parseSite(site || '{}', 'site.yaml'),
-    onOverridden: (line) => messages.push(line),
+    onNote: (line) => messages.push(line),
   });
   return { job, messages };
 }
@@ -390,7 +390,7 @@ describe('for any job and site file', () => {
         expect(withFinalValues(filled, asFinal).changed).toEqual([]);
         expect(filled.roles.map(({ name }) => name)).toEqual(own.roles.map(({ name }) => name));
         const messages: string[] = [];
-        const settled = parseJob(text, { file: 'job.yaml', folder: '/', site, onOverridden: (line) => messages.push(line) });
+        const settled = parseJob(text, { file: 'job.yaml', folder: '/', site, onNote: (line) => messages.push(line) });
         expect(withFinalValues(settled, site.final)).toEqual({ job: settled, changed: [] });
         const lost = withFinalValues(settled, asFinal).changed.map(({ path }) => path.join('.'));
         for (const path of lost) {

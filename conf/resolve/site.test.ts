@@ -32,6 +32,7 @@ test.each(['{}', '# nothing\n', '---\n', 'history: {}\n'])('%j gives the default
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
+    unknownKeys: [],
   });
 });
 
@@ -47,6 +48,7 @@ test('parseSite reads the settings of the history', () => {
     quotas: NO_QUOTAS,
     defaults: {},
     final: {},
+    unknownKeys: [],
   });
 });
 
@@ -79,6 +81,43 @@ test('finds storage.gateway in a site file that contains mistakes', () => {
   expect(['', 'storage: 1\n', 'storage: {gateway: h}\n', 'storage: {gateway: [}\n'].map(storageOfSite)).toEqual(Array(4).fill(null));
 });
 
+describe('unknown keys', () => {
+  test('are ignored and reported, because a newer version of tony-ts may have written the file', () => {
+    const text = [
+      'apiVersion: tony-ts/v1',
+      'x-limits: &limits {gpus: 8}',
+      'history: {keep: 30d, archive: /old}',
+      'notices: {}',
+      'defaults: {checkpoint: {keep: 5, upload: fast}}',
+      'quotas: {users: {alice: {job: *limits}}}',
+    ].join('\n');
+    const site = parseSite(text, 'site.yaml');
+    expect(site).toMatchObject({ history: { keepMs: 30 * DAY_MS }, quotas: { users: { alice: { job: { gpus: 8 } } } } });
+    expect(site.defaults).toEqual({ checkpoint: { keep: 5 } });
+    expect(site.unknownKeys).toEqual([
+      'site.yaml:3:22  history.archive: is not a known key (known: dir, url, keep)',
+      'site.yaml:5:34  defaults.checkpoint.upload: is not a known key (known: every, keep)',
+      'site.yaml:4:1  notices: is not a known key (known: apiVersion, history, cache, tls, storage, kerberos, quotas, defaults, final)',
+    ]);
+  });
+
+  test.each(['quotas: {notices: 1}', 'final: {notices: 1}', 'quota: {}', 'finals: {}', 'defaults: {name: a}'])(
+    '%s is a mistake, because a limit would not apply or the key has no effect',
+    (text) => {
+      expect(mistakes(text)).toMatch(/is not a known key|can be set in job\.yaml only/);
+    },
+  );
+});
+
+test.each([
+  ['tony-ts/v2', 'this file requires a tony-ts that reads tony-ts/v2. tony-ts'],
+  ['v1', 'expected tony-ts/v1'],
+])('apiVersion %s is the only mistake in the error', (version, message) => {
+  const text = mistakes(`quotas: {users: 1}\nnotices: 1\napiVersion: ${version}\n`);
+  expect(text).toContain(`tony-site.yaml:3:13  apiVersion: ${message}`);
+  expect(text).toContain('has a mistake:');
+});
+
 test('reports all mistakes at once, each with its position', () => {
   const text =
     'history:\n  dirr: /x\n  dir: s3://bucket/x\n  url: ftp://x\n  keep: 90\nquota: 1\nquotas: {rols: {}, users: {alice: {task: {gpus: many}}}}\n';
@@ -88,7 +127,7 @@ test('reports all mistakes at once, each with its position', () => {
     '  tony-site.yaml:3:8  history.dir: expected a folder on HDFS, such as hdfs:///tony/history, without . and .., found `s3://bucket/x`',
     '  tony-site.yaml:4:8  history.url: expected the address of the history server, such as https://history.example.com:8443, without user, query or #',
     '  tony-site.yaml:5:9  history.keep: expected a duration such as 500ms, 30s, 10m or 1h30m, found `90`',
-    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: history, cache, tls, storage, kerberos, quotas, defaults, final)',
+    '  tony-site.yaml:6:1  quota: is not a known key; did you mean `quotas`? (known: apiVersion, history, cache, tls, storage, kerberos, quotas, defaults, final)',
     '  tony-site.yaml:7:10  quotas.rols: is not a known key; did you mean `roles`? (known: over, roles, users, groups, queues)',
     '  tony-site.yaml:7:49  quotas.users.alice.task.gpus: expected a whole number, found `many`',
   ]);
@@ -259,7 +298,7 @@ describe('the place of histories', () => {
   });
 
   test.each([
-    ['a mistake in its own section', `history: {dirr: /a}\n${limits}`, /history\.dirr[\s\S]*jbo/],
+    ['a mistake in its own section', `history: {keep: 5}\n${limits}`, /history\.keep[\s\S]*jbo/],
     ['a value of another type', `history: 5\n${limits}`, /history: expected a mapping/],
     ['text that is not YAML', 'history: {dir: /a\nquotas: [', /site\.yaml:/],
     ['a list', '- history', /expected a mapping/],

@@ -1,14 +1,17 @@
 import { parse } from 'yaml';
 import * as z from 'zod';
 import { isRecord } from '../../platform/is-record.ts';
+import { suggest } from '../../platform/text/suggest.ts';
 import { withoutEnd } from '../../platform/text/without-end.ts';
+import { apiVersion, withUserKeys } from '../api-version.ts';
 import { defaultsSchema, finalSchema, type JobPart, whyNotInSite } from '../job-part.ts';
 import { isTextKey } from '../job-values.ts';
 import { limitProblemAt, type Quotas, quotaSchema } from '../quota-schema.ts';
 import type { JsonSchema } from '../values/json-schema.ts';
 import { resourceProblemAt } from '../values/resource-key.ts';
 import { duration, text } from '../values/value-schemas.ts';
-import { YamlFile, type YamlProblem } from '../yaml-file.ts';
+import type { YamlPath } from '../yaml-document.ts';
+import { removeKey, YamlFile, type YamlProblem } from '../yaml-file.ts';
 
 export interface SiteConfig {
   /** Path or URI of the site file, or null if there is none. */
@@ -46,6 +49,11 @@ export interface SiteConfig {
   readonly quotas: Quotas;
   readonly defaults: Readonly<Record<string, unknown>>;
   readonly final: JobPart;
+  /**
+   * One text for each key that this version of tony-ts does not know and has ignored. A newer version may have written the file: the
+   * ApplicationMasters and clients of older versions still work.
+   */
+  readonly unknownKeys: readonly string[];
 }
 
 export type StorageGateway = string | Readonly<Record<string, string>>;
@@ -60,7 +68,11 @@ export const SITE_FILE = 'tony-site.yaml';
 
 const DAY_MS = 86_400_000;
 
+/** The sections in which an unknown key is a mistake. */
+const LIMITING: readonly string[] = ['quotas', 'final'];
+
 const siteSchema = z.strictObject({
+  apiVersion,
   history: z
     .strictObject({
       dir: text()
@@ -145,7 +157,8 @@ export const DEFAULT_SITE: SiteConfig = { ...parseSite('{}', SITE_FILE), from: n
 /**
  * Parses the text of a tony-site.yaml.
  * @param file file name for error messages
- * @throws TonyError SITE_INVALID with the line, the column and the expected value of every mistake
+ * @throws TonyError SITE_INVALID with the line, the column and the expected value of every mistake. Unknown keys are mistakes only below
+ * `quotas` and `final`, where an ignored key would lift a limit.
  */
 export function parseSite(text: string, file: string): SiteConfig {
   const yaml = new YamlFile(text, {
@@ -156,14 +169,21 @@ export function parseSite(text: string, file: string): SiteConfig {
     mayBeEmpty: true,
     isText: ([section, ...path]) => (section === 'defaults' || section === 'final') && isTextKey(path),
   });
+  const unknown: { readonly path: YamlPath; readonly text: string }[] = [];
   const { history, cache, tls, storage, kerberos, quotas, final } = yaml.check(siteSchema, {
+    ignored: (path) => isHarmless(path) && whyNotHere(path) === undefined,
+    onIgnored: (path, text) => unknown.push({ path, text }),
     schema: siteJsonSchema,
-    unknown: ([first, ...path]) => (first === 'defaults' || first === 'final' ? whyNotInSite(path) : undefined),
+    unknown: whyNotHere,
     key: ([section, ...path]) => (section === 'quotas' ? limitProblemAt(path) : resourceProblemAt(path)),
     meaning: meaningProblems,
     independent: ([section]) => section !== 'history',
   });
-  const { defaults } = (yaml.written() ?? {}) as { readonly defaults?: SiteConfig['defaults'] };
+  const written = yaml.written() ?? {};
+  for (const { path } of unknown) {
+    removeKey(written, path);
+  }
+  const { defaults } = written as { readonly defaults?: SiteConfig['defaults'] };
   return {
     from: file,
     history: { dir: history.dir ?? null, url: history.url === undefined ? null : withoutEnd(history.url, '/'), keepMs: history.keep },
@@ -174,6 +194,7 @@ export function parseSite(text: string, file: string): SiteConfig {
     quotas,
     defaults: defaults ?? {},
     final: final ?? {},
+    unknownKeys: unknown.map(({ text }) => text),
   };
 }
 
@@ -238,7 +259,17 @@ export function keytabOf(text: string, file: string): SiteKeytab | null {
 
 /** Returns the JSON Schema (2020-12) for tony-site.yaml, for use in editors. */
 export function siteJsonSchema(): JsonSchema {
-  return { title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) } as JsonSchema;
+  return withUserKeys({ title: 'tony-ts site', ...z.toJSONSchema(siteSchema, { io: 'input', unrepresentable: 'any' }) });
+}
+
+function whyNotHere([section, ...path]: YamlPath): string | undefined {
+  return section === 'defaults' || section === 'final' ? whyNotInSite(path) : undefined;
+}
+
+/** Returns true for an unknown key that sets no limit. If tony-ts ignored `quota`, the limits would not apply. */
+function isHarmless([first, ...below]: YamlPath): boolean {
+  const section = String(first);
+  return !LIMITING.includes(section) && (below.length > 0 || suggest(section, LIMITING) === undefined);
 }
 
 function meaningProblems({ history }: z.output<typeof siteSchema>): YamlProblem[] {

@@ -36,7 +36,7 @@ const checkCommand = defineCommand({
       const site = await cluster.site();
       isSiteRead = true;
       const overridden: string[] = [];
-      const job = parse({ set, site, onOverridden: (line) => overridden.push(line) });
+      const job = parse({ set, site, onNote: (line) => overridden.push(line) });
       const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
       const owner = await ownerOf(job, cluster, site);
       const violations = violationsOfWhole(job, owner, site);

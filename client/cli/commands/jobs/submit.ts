@@ -132,7 +132,7 @@ async function begin(
   const { set, dryRun = false, local, detach, resourceManager, staging } = args;
   const load = await jobLoader(args);
   const { dryRunOf, openSubmission, send } = await import('../../../submit/open-submission.ts');
-  const submission = await openSubmission((site) => load({ set, site, onOverridden: (line) => output.say(line) }), {
+  const submission = await openSubmission((site) => load({ set, site, onNote: (line) => output.say(line) }), {
     local,
     detach,
     resourceManager,
