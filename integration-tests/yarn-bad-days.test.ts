@@ -267,6 +267,9 @@ test.each([
   await job.programs(2);
   // The ApplicationMaster has ordered the lost node's executor to stop its program, which may take the whole grace period.
   await until(() => first.filter(isAlive).length === 0, { describe: 'the old programs still run' });
+  // If the executor has ended before it could connect to the new ApplicationMaster, its program may still be running for all that this
+  // ApplicationMaster knows.
+  await until(async () => (await job.status()).orphanedContainers.length === 0, { describe: () => job.status().catch(String) });
   const final = await job.succeeds();
   expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 0]);
   expect([final.masterAttempt, final.orphanedContainers]).toEqual([withMaster ? 2 : 1, []]);
