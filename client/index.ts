@@ -8,7 +8,7 @@ export { describeEntry, describeFailure } from '../conf/status/event-text.ts';
 export type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskState, TaskStatus, Usage } from '../conf/status/status.ts';
 export type { FailureCause, FailureCost, FirstFailure, ProgramEnd, TaskFailure } from '../conf/status/task-failure.ts';
 export type { Application } from '../hadoop/yarn/resource-manager-answers.ts';
-export { type ErrorCode, TonyError } from '../platform/errors.ts';
+export { type ErrorCode, EXIT_CODES, TonyError } from '../platform/errors.ts';
 export type { CacheUse } from './cache/cache-uses.ts';
 export type { CacheContent } from './cache/cached-folders.ts';
 export {
@@ -20,7 +20,7 @@ export {
   type PrunedEntry,
   pruneCache,
 } from './cache/prune-cache.ts';
-export { EXIT_CODES, type ExplainedCode, explainCode, explainCodes, explainConfig } from './cli/help/explain.ts';
+export { type ExplainedCode, explainCode, explainCodes, explainConfig } from './cli/help/explain.ts';
 export { type PartVersion, versions } from './cli/help/versions.ts';
 export type { ClusterOptions } from './cluster/cluster.ts';
 export { siteFor } from './cluster/site-for.ts';

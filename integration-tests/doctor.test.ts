@@ -66,7 +66,7 @@ test('doctor --probe runs a container on both nodes, which connect to each other
   const job = { name: 'python', framework: 'none', runtime: 'system', command: 'python3 -V', python, roles: { worker: {} } };
   await writeFile(path.join(folder, 'job.yaml'), JSON.stringify(job));
   expect(await cluster.run(['submit', '--dry-run', '--conf', path.join(folder, 'job.yaml')])).toMatchObject({
-    exitCode: 2,
+    exitCode: 4,
     stderr: expect.stringMatching(
       /work on none of the 2 nodes .*the packages are for Python 3\.3, and the node has 3\.[\s\S]*Set version: '3\.\d+'/,
     ),
@@ -82,7 +82,7 @@ test('doctor --probe refuses a node that does not exist', async () => {
 
 test('doctor reports an unknown queue as a failed check, and lists the existing queues', async () => {
   const { exitCode, findings } = await doctor('--queue', 'nowhere');
-  expect(exitCode).toBe(3);
+  expect(exitCode).toBe(4);
   expect(findings.get('queue')).toMatchObject({ state: 'bad', remedy: expect.stringContaining('default') });
 });
 

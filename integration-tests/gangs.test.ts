@@ -66,7 +66,7 @@ test('a job that needs more than its queue can ever provide is refused before it
     'name: large\nframework: none\nsource: none\ncommand: "true"\nroles: {worker: {instances: 40, resources: {memory: 512m}}}\n',
   );
   const { stderr, exitCode } = await cluster.run(['submit', '--conf', file]);
-  expect(exitCode).toBe(2);
+  expect(exitCode).toBe(4);
   expect(stderr.replace(/\s+/g, ' ')).toContain(
     'The job requests 21 GiB of memory at the same time, including its ApplicationMaster, but queue root can provide at most 16 GiB of memory. ' +
       'Lower roles.worker.instances (40) or roles.worker.resources.memory',

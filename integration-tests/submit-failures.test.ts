@@ -45,7 +45,7 @@ describe('submit to an unavailable cluster', () => {
     expect(stderr).toMatch(/^error: .*NameNode/);
     expect(exitCode).toBe(3);
     const doctor = await cluster.run(['doctor', '--output', 'json']);
-    expect(doctor.exitCode).toBe(3);
+    expect(doctor.exitCode).toBe(4);
     const findings = jsonLines(doctor.stdout);
     expect(Object.fromEntries(findings.map(({ name, state }) => [name, state]))).toMatchObject({
       ResourceManager: 'good',
@@ -61,21 +61,21 @@ describe('submit to an unavailable cluster', () => {
 });
 
 describe('a request that the cluster rejects', () => {
-  test('exits with 2 when the staging folder is not writable', async () => {
+  test('exits with 4 when the staging folder is not writable', async () => {
     const file = await job();
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', file, '--staging', '/user/bob/staging']);
     expect(stderr).toMatch(/^error: Cannot write to the staging folder hdfs:\/\/\S+\/user\/bob\/staging: /);
-    expect(exitCode).toBe(2);
+    expect(exitCode).toBe(4);
     expect((await cluster.hdfsTree('/user/bob')).filter((entry) => entry.path.startsWith('/user/bob/staging'))).toEqual([]);
     // This user has no home directory on HDFS.
     const carol = await cluster.run(['submit', '--conf', file], { env: { HADOOP_USER_NAME: 'carol' } });
     expect(carol).toMatchObject({
-      exitCode: 2,
+      exitCode: 4,
       stderr: expect.stringMatching(/\/user\/carol\/\.tony-ts: hdfs:\S+\/user\/carol does not exist\.\nhint: .*-mkdir -p \/user\/carol;/),
     });
   });
 
-  test("exits with 2, shows every exceeded limit with a fitting value, and uploads nothing when the job exceeds the admin's limits", async () => {
+  test("exits with 4, shows every exceeded limit with a fitting value, and uploads nothing when the job exceeds the admin's limits", async () => {
     const folder = await temporaryFolder();
     await writeFile(
       path.join(folder, 'tony-site.yaml'),
@@ -83,7 +83,7 @@ describe('a request that the cluster rejects', () => {
     );
     const before = await cluster.hdfsTree(STAGING);
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job()], { env: { TONY_CONF_DIR: folder } });
-    expect(exitCode).toBe(2);
+    expect(exitCode).toBe(4);
     expect(stderr.split('\n').slice(0, 7)).toEqual([
       `error: The job exceeds 3 limits set in ${folder}/tony-site.yaml:`,
       '  quotas.roles.worker.instances: role worker requests 1 task, but the limit is 0',
@@ -98,7 +98,7 @@ describe('a request that the cluster rejects', () => {
     const env = { TONY_CONF_DIR: folder };
     const checked = await cluster.run(['quotas', 'check', await job()], { env });
     expect(checked).toMatchObject({
-      exitCode: 2,
+      exitCode: 4,
       stdout: `${stderr
         .split('\n')
         .slice(0, 7)
@@ -111,30 +111,30 @@ describe('a request that the cluster rejects', () => {
     expect(shown.stdout).toMatch(/^role worker +each task +1 GiB$/m);
   });
 
-  test('exits with 2 before any upload when the queue is unknown', async () => {
+  test('exits with 4 before any upload when the queue is unknown', async () => {
     const before = { files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length };
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job('queue: defualt\n')]);
     expect(stderr).toContain('defualt');
     expect(stderr).toContain('did you mean');
-    expect(exitCode).toBe(2);
+    expect(exitCode).toBe(4);
     expect({ files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length }).toEqual(before);
   });
 
-  test("exits with 2 and names the owner when the request is to kill or view another user's job", async () => {
+  test("exits with 4 and names the owner when the request is to kill or view another user's job", async () => {
     const file = await job();
     const { stdout } = await cluster.run(['submit', '--conf', file, '--set', 'command=sleep 100', '--detach']);
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
     const bob = { HADOOP_USER_NAME: 'bob' };
     const refused = await cluster.run(['kill', id, '--yes'], { env: bob });
     expect(refused.stderr).toContain(`error: ${id} is a job of alice, and bob is not allowed to kill it.\nhint: Ask alice,`);
-    expect(refused.exitCode).toBe(2);
+    expect(refused.exitCode).toBe(4);
     const denied = `${id} is a job of alice, and bob is not in its acls.view.`;
     await until(async () => (await cluster.run(['status', id])).stdout.includes('worker:0'), {
       describe: 'the ApplicationMaster responds',
     });
     expect((await cluster.run(['status', id], { env: bob })).stdout.replace(/\s+/g, ' ')).toContain(denied);
     const logs = await cluster.run(['logs', id, 'worker:0'], { env: bob });
-    expect(logs).toMatchObject({ exitCode: 2, stdout: '', stderr: expect.stringContaining(`hint: ${denied}`) });
+    expect(logs).toMatchObject({ exitCode: 4, stdout: '', stderr: expect.stringContaining(`hint: ${denied}`) });
     expect((await cluster.run(['kill', id, '--yes'])).exitCode).toBe(0);
   });
 

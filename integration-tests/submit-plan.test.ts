@@ -190,7 +190,7 @@ test('submit rejects a job that fits no node before any upload, and reports all 
   const impossible = [...words, ...worker('memory', '100g'), ...worker('yarn\\.io/fpga', '1')];
   const before = (await cluster.applications()).length;
   const { exitCode, stderr, stdout } = await cluster.run([...impossible, '--detach']);
-  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' });
+  expect({ exitCode, stdout }).toEqual({ exitCode: 4, stdout: '' });
   expect(
     stderr
       .replace(/\n {4,}/g, ' ')

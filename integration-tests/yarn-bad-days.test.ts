@@ -389,7 +389,7 @@ test.each([
 ])('submit refuses a job that requests %s, and names the key to change', async (_, roles, reason, key) => {
   const { file } = await jobFile({ roles });
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file]);
-  expect({ stdout: stdout.includes('application_'), exitCode }).toEqual({ stdout: false, exitCode: 2 });
+  expect({ stdout: stdout.includes('application_'), exitCode }).toEqual({ stdout: false, exitCode: 4 });
   const text = stderr.replace(/\s+/g, ' ');
   expect(text).toContain(reason);
   expect(text).toContain(key);

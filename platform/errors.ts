@@ -1,7 +1,17 @@
-/**
- * Error codes for all failures that users can see, with their meaning and default hint. `exit` is the process exit code: 1 if the job
- * failed, 2 if the request was invalid, 3 if the cluster was unreachable, 130 if the command was interrupted.
- */
+/** Exit codes of the `tony-ts` command, with their meanings. */
+export const EXIT_CODES = {
+  0: 'the command or the job succeeded',
+  1: 'the job failed or was killed',
+  2: 'the request, or something on this machine, is invalid',
+  3: 'the cluster is unreachable or busy: try again later',
+  4: 'the cluster refuses the request: quotas, permissions, Kerberos, or missing resources',
+  70: 'an internal error of tony-ts',
+  130: 'interrupted',
+} as const;
+
+export type FailureExit = Exclude<keyof typeof EXIT_CODES, 0>;
+
+/** Error codes for all failures that users can see, with their meaning and default hint. `exit` is the exit code of the command. */
 export const ERROR_CODES = {
   JOB_INVALID: {
     exit: 2,
@@ -14,13 +24,13 @@ export const ERROR_CODES = {
     hint: 'Ask the cluster admin to correct the lines listed above in tony-site.yaml.',
   },
   QUOTA_EXCEEDED: {
-    exit: 2,
+    exit: 4,
     means:
       'The job requests more than tony-site.yaml allows for its roles, user, groups or queue. The message lists every exceeded limit and what would fit.',
     hint: 'Request less, or ask the cluster admin for more. `tony-ts quotas show` lists all limits.',
   },
   FINAL_VALUES: {
-    exit: 2,
+    exit: 4,
     means: 'A program submitted a job that lacks the final values from tony-site.yaml, because it loaded the job without the site file.',
     hint: "Pass the cluster's site file to loadJob: loadJob(path, { site: await siteFor(options) }).",
   },
@@ -37,12 +47,12 @@ export const ERROR_CODES = {
     hint: 'Check the ID with `tony-ts history`. tony-ts removes old histories, and a job that never started leaves none. If several users have a history with this ID, run `tony-ts history show APPLICATION_ID --user NAME`.',
   },
   SITE_UNREADABLE: {
-    exit: 2,
+    exit: 4,
     means: 'This user is not allowed to read the site file.',
     hint: 'Ask the cluster admin to make the site file readable by all users.',
   },
   HISTORY_UNWRITABLE: {
-    exit: 2,
+    exit: 4,
     means: 'The history folder that the admin configured does not exist, or this user cannot create a folder in it.',
     hint: 'Ask the cluster admin to check the folder that history.dir in tony-site.yaml specifies: `tony-ts doctor` shows what is wrong with it.',
   },
@@ -68,7 +78,7 @@ export const ERROR_CODES = {
     hint: 'Replace the entry with a copy, or exclude it in .tonyignore.',
   },
   STAGING_UNWRITABLE: {
-    exit: 2,
+    exit: 4,
     means: 'The staging folder is not writable, or it belongs to another user.',
     hint: 'Request write access to the folder, or choose another folder with --staging.',
   },
@@ -88,32 +98,32 @@ export const ERROR_CODES = {
     hint: 'Run `npm run build` in the tony-ts folder.',
   },
   KILL_FAILED: {
-    exit: 1,
+    exit: 3,
     means: 'YARN accepted the kill request, but the job is still running.',
     hint: 'Run `tony-ts kill` again. If the job keeps running, ask the cluster admin to kill it.',
   },
   KERBEROS_NO_TICKET: {
-    exit: 2,
+    exit: 4,
     means: 'The cluster requires Kerberos, and this user has no ticket.',
     hint: 'Run kinit, or name a keytab: TONY_PRINCIPAL and TONY_KEYTAB, or `kerberos` in tony-site.yaml. klist shows your tickets.',
   },
   KERBEROS_TICKET_EXPIRED: {
-    exit: 2,
+    exit: 4,
     means: "The user's Kerberos ticket has expired.",
     hint: 'Run kinit again. kinit -R renews a renewable ticket that has not expired yet.',
   },
   KERBEROS_CLOCK_SKEW: {
-    exit: 2,
+    exit: 4,
     means: 'The clocks of this machine, the key distribution center and the daemon differ by more than Kerberos tolerates (5 minutes).',
     hint: 'Run a time service (chrony, ntpd) on all machines, then run kinit again.',
   },
   KERBEROS_UNKNOWN_SERVER: {
-    exit: 2,
+    exit: 4,
     means: 'The key distribution center has no HTTP principal for a host in the Hadoop configuration.',
     hint: 'In core-site.xml, hdfs-site.xml and yarn-site.xml, use the host names that the principals contain (HTTP/HOST@REALM): usually the full host name, not an alias or an address.',
   },
   KERBEROS_REALM: {
-    exit: 2,
+    exit: 4,
     means:
       "The cluster does not accept principals of this realm, or its rules (hadoop.security.auth_to_local) do not cover the user's principal.",
     hint: "Run kinit with a principal of the cluster's realm: kinit USER@REALM. Otherwise, ask the cluster admin to add a rule to hadoop.security.auth_to_local.",
@@ -130,17 +140,17 @@ export const ERROR_CODES = {
     hint: 'If this file system belongs to a cluster that you trust, add its URI to mapreduce.job.hdfs-servers in core-site.xml of HADOOP_CONF_DIR, or its nameservice to dfs.nameservices in hdfs-site.xml.',
   },
   KERBEROS_FAILED: {
-    exit: 2,
+    exit: 4,
     means: 'Kerberos authentication failed for a reason that no other code covers. The message contains the reason.',
     hint: 'klist shows your ticket. KRB5_TRACE=/dev/stderr kvno HTTP/HOST shows what Kerberos does.',
   },
   TOKEN_MISSING: {
-    exit: 2,
+    exit: 4,
     means: 'The file named by HADOOP_TOKEN_FILE_LOCATION cannot be read, or contains no delegation token for a cluster service.',
     hint: 'Submit the job from a machine where you have a Kerberos ticket. Outside a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   TOKEN_EXPIRED: {
-    exit: 1,
+    exit: 4,
     means:
       'A delegation token of a job, or in the file named by HADOOP_TOKEN_FILE_LOCATION, has reached the end of its lifetime, or was cancelled.',
     hint: 'Submit the job again with `checkpoint.dir` set to its checkpoint folder. If job.yaml sets `kerberos.keytab`, the job replaces its tokens before they expire. Outside a job, write new tokens to the file, or unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
@@ -166,23 +176,23 @@ export const ERROR_CODES = {
     hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. If a package has no wheel, build one with `python3 -m pip wheel` and list the path of the wheel.',
   },
   PYTHON_NODES: {
-    exit: 2,
+    exit: 4,
     means: "The job's Python packages do not work on the nodes, according to the last `tony-ts doctor --probe`.",
     hint: 'Set `version` and `platform` under `python` in job.yaml to match the nodes.',
   },
   PROBE_FAILED: {
-    exit: 3,
+    exit: 1,
     means: 'The YARN application that `tony-ts doctor --probe` started failed before it reported its results.',
     hint: "If the message names GLIBC, the shipped Node.js could not start on the ApplicationMaster's node. Otherwise, read the ApplicationMaster's log with `yarn logs`.",
   },
   JOB_TOO_LARGE: {
-    exit: 2,
+    exit: 4,
     means:
       "A task or the ApplicationMaster requests more than the cluster's largest container or node offers, the job requests more than its queue can ever provide, or the cluster does not have the resource type.",
     hint: 'Change the values named above in job.yaml. `tony-ts submit --dry-run` shows what the job would request.',
   },
   JOB_REFUSED: {
-    exit: 2,
+    exit: 4,
     means:
       "The cluster would reject the job: its queue is stopped or cannot use nodes with the job's label, or a total limit in tony-site.yaml is used up and `over` is `fail`. Nothing was uploaded.",
     hint: 'Choose another queue with --set queue=NAME, or submit again later. `tony-ts doctor --queue NAME` shows the state of a queue.',
@@ -235,7 +245,7 @@ export const ERROR_CODES = {
     hint: 'Check that the ResourceManager is running, and that its address is correct: --resource-manager, or yarn.resourcemanager.webapp.address (or yarn.resourcemanager.hostname) in yarn-site.xml.',
   },
   RM_REFUSED: {
-    exit: 2,
+    exit: 4,
     means: 'The ResourceManager rejected the request. The message contains the reason.',
     hint: 'Correct the request as described in the message, and try again.',
   },
@@ -245,7 +255,7 @@ export const ERROR_CODES = {
     hint: 'Check the application ID. `yarn application -list -appStates ALL` lists all applications that the ResourceManager knows.',
   },
   HDFS_REFUSED: {
-    exit: 2,
+    exit: 4,
     means: 'The NameNode requires authentication, and the request did not authenticate this user.',
     hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
   },
@@ -255,7 +265,7 @@ export const ERROR_CODES = {
     hint: 'Check that the NameNode is running, and that fs.defaultFS and dfs.namenode.http-address are correct.',
   },
   HDFS_READ_ONLY: {
-    exit: 2,
+    exit: 3,
     means: 'The NameNode is in safe mode: it serves reads, but accepts no changes.',
     hint: 'Wait and try again: after a start, the NameNode leaves safe mode once enough DataNodes have reported their blocks. If `hdfs dfsadmin -safemode get` still prints ON, ask the HDFS admin to end safe mode.',
   },
@@ -280,22 +290,22 @@ export const ERROR_CODES = {
     hint: 'Choose another path, or remove the existing file or folder.',
   },
   ACCESS_DENIED: {
-    exit: 2,
-    means: 'The file system denies this user read or write access.',
+    exit: 4,
+    means: 'The file system denies this user read or write access, or the job belongs to another user.',
     hint: 'Request access, or choose a path that you are allowed to use.',
   },
   STORAGE_FULL: {
-    exit: 2,
+    exit: 4,
     means: 'The disks are full, or an HDFS quota for space or names is used up.',
     hint: 'Free up space on the disk that the message names. On HDFS, run `tony-ts cache prune` or `tony-ts history prune`, or ask the admin to raise the quota.',
   },
   STORAGE_REFUSED: {
-    exit: 2,
+    exit: 4,
     means: 'The file system rejected the operation. The message contains the reason.',
     hint: 'Check the path and the reason in the message.',
   },
   LOGS_UNAVAILABLE: {
-    exit: 2,
+    exit: 3,
     means: "The logs cannot be read at the moment, neither from the node that wrote them nor from YARN's aggregated logs.",
     hint: 'The logs of a job that has just ended appear once YARN has aggregated them. Try again in a moment.',
   },
@@ -315,17 +325,17 @@ export const ERROR_CODES = {
     hint: 'The daemon named above is overloaded or has hung. Its log may show the cause.',
   },
   RPC_PROTOCOL: {
-    exit: 3,
+    exit: 2,
     means: 'The server at the RPC address does not speak the Hadoop RPC protocol.',
     hint: 'Check that the host and port above belong to a Hadoop RPC service.',
   },
   RPC_REFUSED: {
-    exit: 3,
+    exit: 4,
     means: 'A Hadoop daemon rejected the token or user name of a connection.',
     hint: 'Check that this cluster issued the token.',
   },
   RPC_FAILED: {
-    exit: 1,
+    exit: 4,
     means: 'A Hadoop daemon answered a call with an exception. The message contains the exception.',
     hint: 'See the log of the daemon named above.',
   },
@@ -340,7 +350,7 @@ export const ERROR_CODES = {
     hint: 'No action is needed: the application was killed, or another ApplicationMaster attempt has taken over.',
   },
   RESOURCE_UNKNOWN: {
-    exit: 2,
+    exit: 4,
     means: 'A task requests a resource type (such as gpus) that the cluster does not have.',
     hint: 'Request a resource type that the cluster has, or ask the admin to add it to resource-types.xml on the ResourceManager.',
   },
@@ -502,7 +512,7 @@ export const ERROR_CODES = {
     hint: '`tony-ts status` and `tony-ts logs` show how the job ended. The job did not receive the remaining records.',
   },
   FEED_REFUSED: {
-    exit: 2,
+    exit: 4,
     means: 'The job rejected this producer: its token is wrong, or its request is invalid.',
     hint: 'Only the user who submitted a job can feed it.',
   },
@@ -517,7 +527,7 @@ export const ERROR_CODES = {
     hint: "`tony-ts status` shows the job's state. If the task has restarted, run the command again.",
   },
   REMOTE_ACCESS_OFF: {
-    exit: 2,
+    exit: 4,
     means: "The job does not permit sessions: job.yaml or the cluster's tony-site.yaml sets `remoteAccess: false`.",
     hint: 'Remove `remoteAccess: false` from job.yaml and submit again. If the site file sets it, ask the cluster admin.',
   },
@@ -548,7 +558,7 @@ export const ERROR_CODES = {
     hint: 'Install tony-ts (`npm install --global tony-ts`), or pass its path: Client(command=[...]).',
   },
   COMMAND_FAILED: {
-    exit: 1,
+    exit: 70,
     means:
       'The command that the Python client ran ended without a result, or printed unexpected output. The message contains the last lines of the output.',
     hint: 'Run the same command in a terminal. If it works there, make sure that the Python package and the command have the same version.',
@@ -560,7 +570,7 @@ export const ERROR_CODES = {
     hint: 'Only the ApplicationMaster starts executors. Submit the job again.',
   },
   TENSORBOARD_UNAVAILABLE: {
-    exit: 1,
+    exit: 3,
     means: 'TensorBoard is not running, or has not started yet.',
     hint: "The job's page shows charts without TensorBoard. To see why TensorBoard is not running, run `tony-ts logs APPLICATION_ID tensorboard:0`.",
   },
@@ -570,11 +580,11 @@ export const ERROR_CODES = {
     hint: 'The job resumes from the newest checkpoint. The history shows what the job did before.',
   },
   INTERNAL: {
-    exit: 1,
+    exit: 70,
     means: 'An internal invariant of tony-ts was violated.',
     hint: 'This is a bug in tony-ts. Please report it together with the log.',
   },
-} as const satisfies Record<string, { exit: 1 | 2 | 3 | 130; means: string; hint: string }>;
+} as const satisfies Record<string, { exit: FailureExit; means: string; hint: string }>;
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
@@ -590,8 +600,13 @@ export class TonyError extends Error {
     this.hint = options.hint ?? ERROR_CODES[code].hint;
   }
 
-  get exitCode(): 1 | 2 | 3 | 130 {
+  get exitCode(): FailureExit {
     return ERROR_CODES[this.code].exit;
+  }
+
+  /** Whether the same call may succeed later, without any change. */
+  get retryable(): boolean {
+    return this.exitCode === 3;
   }
 }
 

@@ -1,8 +1,7 @@
-import { EXIT_CODES } from '../client/cli/help/explain.ts';
 import { type ExplainedKey, explainKey } from '../conf/explain-key.ts';
 import { jobJsonSchema } from '../conf/job-schema.ts';
 import type { JsonSchema } from '../conf/values/json-schema.ts';
-import { ERROR_CODES } from '../platform/errors.ts';
+import { ERROR_CODES, EXIT_CODES } from '../platform/errors.ts';
 import { commandPage } from './command-reference.ts';
 import { programContract } from './program-contract.ts';
 import { tonyKeyTable } from './tony-key-table.ts';
@@ -53,7 +52,7 @@ function jobPage(): string {
     '',
     'This page lists every key of job.yaml. Only `name`, `roles` and a `command` for each role are required.',
     'Write memory as `512m` or `4g`, and times as `500ms`, `30s`, `10m`, `2h` or `1d`.',
-    'To look up one key in a terminal, run `tony-ts config explain KEY`.',
+    'To look up one key in a terminal, run `tony-ts explain KEY`.',
     '',
     '| key | value | default | meaning |',
     '| --- | --- | --- | --- |',

@@ -1,4 +1,4 @@
-import { TonyError } from '../../platform/errors.ts';
+import { EXIT_CODES, TonyError } from '../../platform/errors.ts';
 import { type Command, describeOptions } from './command/command.ts';
 import { argumentsOf, checkCommand, helpHint, type ReadWords, readWords } from './command/read-words.ts';
 import { cacheCommand } from './commands/cluster/cache.ts';
@@ -9,7 +9,6 @@ import { runtimeCommand } from './commands/cluster/runtime.ts';
 import { completionCommand } from './commands/help/completion.ts';
 import { explainCommand } from './commands/help/explain.ts';
 import { VERSION, versionCommand } from './commands/help/version.ts';
-import { configCommand } from './commands/job-files/config.ts';
 import { importCommand } from './commands/job-files/import.ts';
 import { initCommand } from './commands/job-files/init.ts';
 import { attachCommand } from './commands/jobs/attach.ts';
@@ -28,9 +27,11 @@ import { notebookCommand } from './commands/tasks/notebook.ts';
 import { shellCommand } from './commands/tasks/shell.ts';
 import { tensorboardCommand } from './commands/tasks/tensorboard.ts';
 
-const EXIT_CODES = `Exit codes: 0 success (submit and attach: the job succeeded), 1 the job failed, 2 the request was invalid, 3 the cluster could not be reached, 130 interrupted.
+const EPILOGUE = `Exit codes: ${Object.entries(EXIT_CODES)
+  .map(([code, meaning]) => `${code} ${meaning.replace(/:.*/, '')}`)
+  .join('; ')}.
 
-tony-ts explain CODE explains an error. tony-ts completion prints a script that lets your shell complete commands, jobs and tasks.`;
+tony-ts explain CODE explains an error, and tony-ts explain KEY a key of job.yaml. tony-ts completion prints a script that lets your shell complete commands, jobs and tasks.`;
 
 const ALWAYS = {
   help: { type: 'boolean', alias: 'h', describe: 'Show help' },
@@ -68,14 +69,13 @@ export const COMMAND_LINE: Command = {
     tensorboardCommand,
     doctorCommand,
     quotasCommand,
-    configCommand,
     explainCommand,
     runtimeCommand,
     completionCommand,
     versionCommand,
   ],
   otherwise: null,
-  epilogue: EXIT_CODES,
+  epilogue: EPILOGUE,
   examples: [],
   handler: null,
 };

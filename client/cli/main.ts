@@ -7,10 +7,7 @@ import { terminalOf } from '../terminal/terminal.ts';
 import { errorOptions, runCommandLine } from './command-line.ts';
 import { thrownError } from './thrown-error.ts';
 
-/*
- * Entry point of the `tony-ts` command. Exit codes: 0 success, 1 the job failed, 2 invalid request, 3 the cluster is unreachable, 130
- * interrupted.
- */
+/* Entry point of the `tony-ts` command. The exit codes are those of EXIT_CODES. */
 
 const words = process.argv.slice(2);
 
@@ -34,10 +31,10 @@ try {
   const write = format === undefined || format === 'table' ? null : await valueWriter(format);
   // A command with several jobs reports all failures.
   for (const error of (thrown instanceof AggregateError ? thrown.errors : [thrown]).map(thrownError)) {
-    const { code, message, hint } = error;
-    write?.({ type: 'error', code, message, hint });
+    const { code, message, hint, exitCode, retryable } = error;
+    write?.({ type: 'error', code, message, hint, exitCode, retryable });
     process.stderr.write(describeError(error, terminalOf(process.stderr), debug));
-    process.exitCode = error.exitCode;
+    process.exitCode ??= exitCode;
   }
 }
 // Exit explicitly after flushing the output, because idle keep-alive connections would otherwise keep the process running.

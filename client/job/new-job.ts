@@ -28,7 +28,7 @@ function scalar(text: string): string {
 
 /** Returns a new job.yaml and its program, which trains a small model on generated data. */
 function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
-  const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts config explain lists all keys
+  const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts explain lists all keys
 name: ${scalar(name)}
 queue: ${scalar(queue)}
 command: node train.ts

@@ -122,12 +122,12 @@ export class SessionClient {
 
 /**
  * Rejects a job of another user, because only the owner can read a job's staging folder.
- * @throws TonyError SESSION_REFUSED
+ * @throws TonyError ACCESS_DENIED
  */
 export async function throwIfForeign({ records, applicationId }: JobConnection): Promise<void> {
   const owner = (await records.yarn())?.user ?? records.user;
   if (owner !== records.user) {
-    throw new TonyError('SESSION_REFUSED', `${applicationId} is a job of ${owner}; you are ${records.user}.`, {
+    throw new TonyError('ACCESS_DENIED', `${applicationId} is a job of ${owner}; you are ${records.user}.`, {
       hint: `Only ${owner} can open sessions with its tasks.`,
     });
   }

@@ -182,7 +182,7 @@ test('openStaging rejects a root to which other users can write', async () => {
   await openStaging(place, username);
   await openStaging(place, username);
   await chmod(path.join(folder, 'root'), 0o777);
-  await expect(openStaging(place, username)).rejects.toMatchObject({ code: 'STAGING_UNWRITABLE', exitCode: 2 });
+  await expect(openStaging(place, username)).rejects.toMatchObject({ code: 'STAGING_UNWRITABLE', exitCode: 4 });
 });
 
 test('an abort ends an upload with its reason and leaves no files', async () => {

@@ -70,7 +70,7 @@ export function yamlOf(draft: Draft, file: string): string {
     ([, value]: [string, unknown]) => !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
   );
   const document = new Document(Object.fromEntries(entries));
-  document.commentBefore = ` Converted from TonY's ${basename(file)}. tony-ts config explain KEY describes a key.`;
+  document.commentBefore = ` Converted from TonY's ${basename(file)}. tony-ts explain KEY describes a key.`;
   visit(document, {
     Pair: (_, { key, value }) => {
       if (isCollection(value) && ON_ONE_LINE.has(String(key))) {

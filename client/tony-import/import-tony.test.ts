@@ -41,7 +41,7 @@ const MNIST = {
 
 test('converts a TonY configuration to a job.yaml that parseJob accepts', () => {
   const { yaml, missing } = convert(MNIST, { executes: 'train.ts', python: 'node', taskParams: '--rate 0.1', sourceFolder: 'src' });
-  expect(yaml).toBe(`# Converted from TonY's tony.xml. tony-ts config explain KEY describes a key.
+  expect(yaml).toBe(`# Converted from TonY's tony.xml. tony-ts explain KEY describes a key.
 
 name: mnist -ps-
 queue: research

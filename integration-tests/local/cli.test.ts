@@ -51,14 +51,14 @@ describe('the command line', () => {
     expect(await runCommand(['explain', 'rm_unreachable'])).toMatchObject({
       exitCode: 0,
       stdout: expect.stringMatching(
-        /^RM_UNREACHABLE \(exit code 3: the cluster could not be reached\)\nNo ResourceManager answers.*\nWhat to do: Check that the ResourceManager is running/,
+        /^RM_UNREACHABLE \(exit code 3: the cluster is unreachable or busy: try again later\)\nNo ResourceManager answers.*\nWhat to do: Check that the ResourceManager is running/,
       ),
     });
-    const { stdout } = await runCommand(['explain']);
+    const { stdout } = await runCommand(['explain', '--codes']);
     expect(stdout).toMatch(/^JOB_INVALID +2 {2}job\.yaml or a value passed with --set is /m);
   });
 
-  const LONG_OUTPUTS = [['explain'], ['config', 'explain'], ['explain', '--output', 'json'], ['submit', '--help']];
+  const LONG_OUTPUTS = [['explain'], ['explain', '--codes'], ['explain', '--codes', '--output', 'json'], ['submit', '--help']];
   test.each([
     [
       'a full disk',

@@ -108,7 +108,7 @@ describe.each(SHELLS.map((shell) => [shell] as const))('%s', (shell) => {
     expect(offered(shell, 'tony-ts list --output=j', at)).toEqual([shell === 'bash' ? 'json' : '--output=json']);
     expect(offered(shell, 'tony-ts submit --conf jo', at)).toEqual(['job.yaml']);
     expect(offered(shell, 'tony-ts explain RM_U', at)).toEqual(['RM_UNREACHABLE']);
-    expect(offered(shell, 'tony-ts config explain roles.worker.inst', at)).toEqual(['roles.worker.instances']);
+    expect(offered(shell, 'tony-ts explain roles.worker.inst', at)).toEqual(['roles.worker.instances']);
   });
 });
 

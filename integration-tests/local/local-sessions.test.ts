@@ -55,7 +55,7 @@ describe('sessions', () => {
     const known = address();
     const token = '0'.repeat(known.sessions?.token.length ?? 0);
     writeFileSync(paths.masterAddress, JSON.stringify({ ...known, sessions: { ...known.sessions, token } }));
-    expect(await exec('true')).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('The session token is wrong.') });
+    expect(await exec('true')).toMatchObject({ exitCode: 255, stderr: expect.stringContaining('The session token is wrong.') });
     writeFileSync(paths.masterAddress, JSON.stringify(known));
 
     process.kill(known.pid, 'SIGKILL');
@@ -89,6 +89,6 @@ describe('sessions', () => {
   test('are rejected if the job does not permit them', async () => {
     const { exec, address } = await startJob(['remoteAccess=false']);
     expect(address().sessions).toBeNull();
-    expect(await exec('true')).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('remoteAccess is false') });
+    expect(await exec('true')).toMatchObject({ exitCode: 255, stderr: expect.stringContaining('remoteAccess is false') });
   });
 });

@@ -92,8 +92,8 @@ describe.each([80, 200])('in %d columns', (columns) => {
       ['kill', id],
       ['completion', 'bash'],
       ['explain', 'RM_UNREACHABLE'],
-      ['explain'],
-      ['config', 'explain', 'roles'],
+      ['explain', '--codes'],
+      ['explain', 'roles'],
       ['version', '--all'],
     ]) {
       const shown = terminalCommand(words, { columns, env: place.env });
@@ -104,7 +104,7 @@ describe.each([80, 200])('in %d columns', (columns) => {
       }
     }
     const doctor = terminalCommand(['doctor'], { columns, env: place.env });
-    expect(await ended(doctor, 3)).toContain('HADOOP_CONF_DIR');
+    expect(await ended(doctor, 4)).toContain('HADOOP_CONF_DIR');
     const list = terminalCommand(['list'], { columns, env: place.env });
     expect(await ended(list, 2)).toMatch(/^error: HADOOP_CONF_DIR is not set.*\nhint: /m);
   });

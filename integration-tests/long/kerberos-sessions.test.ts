@@ -39,7 +39,7 @@ test('alice uses a notebook, and bob reaches neither the notebook nor its task',
   for (const words of attempts) {
     const { exitCode, stdout, stderr } = await start('bob', ...words).result;
     expect({ exitCode, stdout, stderr }, words.join(' ')).toEqual({
-      exitCode: 2,
+      exitCode: ['shell', 'exec'].includes(words[0] ?? '') ? 255 : 4,
       stdout: '',
       stderr: `error: ${id} is a job of alice; you are bob.\nhint: Only alice can open sessions with its tasks.\n`,
     });

@@ -117,11 +117,11 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     const as = (other: string, words: readonly string[]) => run(words, { env: cluster.environment(other) });
     const page = async (other: string) => (await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${other}`)).status;
     expect([await page('bob'), await page('dave'), await page('carol')]).toEqual([403, 403, 200]);
-    expect(await as('bob', ['logs', id, 'worker:0'])).toMatchObject({ exitCode: 2, stdout: '' });
+    expect(await as('bob', ['logs', id, 'worker:0'])).toMatchObject({ exitCode: 4, stdout: '' });
     expect(await as('carol', ['logs', id, 'worker:0'])).toMatchObject({ exitCode: 0, stdout: 'asleep\n' });
     for (const other of ['bob', 'carol']) {
       const refused = await as(other, ['kill', id]);
-      expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`a job of ${USER}, and ${other} is not allowed`) });
+      expect(refused).toMatchObject({ exitCode: 4, stderr: expect.stringContaining(`a job of ${USER}, and ${other} is not allowed`) });
     }
     expect(await as('dave', ['kill', id])).toMatchObject({ exitCode: 0 });
     expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
@@ -130,13 +130,13 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     const before = await cluster.hdfsTree(`/user/${USER}/.tony-ts`);
     const file = await jobFile(['name: barred', 'queue: gpu', ...SLEEPING]);
     const reason = /^error: The ResourceManager rejected the request: User alice does not have permission to submit \S+ to queue gpu/;
-    expect(await run(['submit', '--conf', file])).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(reason) });
+    expect(await run(['submit', '--conf', file])).toMatchObject({ exitCode: 4, stderr: expect.stringMatching(reason) });
     expect(await cluster.hdfsTree(`/user/${USER}/.tony-ts`)).toEqual(before);
     const planned = await run(['submit', '--conf', file, '--dry-run']);
     // Newer versions report the path of a queue, older versions its name.
     const verdict = /will be rejected because the ACLs of queue (root\.)?gpu do not allow alice to submit/;
     expect({ ...planned, stdout: planned.stdout.replace(/\s+/g, ' ') }).toMatchObject({
-      exitCode: 2,
+      exitCode: 4,
       stdout: expect.stringMatching(verdict),
     });
     const found = jsonLines((await run(['doctor', '--queue', 'gpu', '--output', 'json'])).stdout);
@@ -158,7 +158,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     const before = await cluster.hdfsTree(`/user/${user()}/.tony-ts`);
     const refused = await run(['submit', '--conf', file]);
     expect({ exitCode: refused.exitCode, stderr: refused.stderr }).toMatchObject({
-      exitCode: 2,
+      exitCode: 4,
       stderr: expect.stringContaining('worker'),
     });
     expect(await cluster.hdfsTree(`/user/${user()}/.tony-ts`)).toEqual(before);

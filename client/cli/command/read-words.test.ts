@@ -60,7 +60,7 @@ test.each([
   ['a flag joined to a number', ['logs', 'local_1_0001', '-f5'], '--follow accepts only true or false, not 5.'],
   ['a fraction', ['history', '--limit=1.5'], '--limit requires a whole number from 1 to 100000, not 1.5.'],
   ['an empty number', ['history', '--limit='], '--limit requires a value that is not empty.'],
-  ['a missing subcommand', ['config'], 'A command is missing: tony-ts config COMMAND.'],
+  ['a missing subcommand', ['runtime'], 'A command is missing: tony-ts runtime COMMAND.'],
   ['an option after --', ['status', '--', '--local'], 'Unexpected argument "--local".'],
 ])('%s', (_, words, message) => {
   expect(() => check(...words)).toThrow(message);

@@ -118,8 +118,7 @@ export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => 
   application: jobs,
   task: tasks,
   queue: queues,
-  code: errorCodes,
-  key: keys,
+  topic: topics,
   job: () => 'files',
   conf: () => 'files',
   to: () => 'files',
@@ -175,6 +174,11 @@ async function queues({ values }: Typed): Promise<CompletionCandidate[]> {
   const { withCluster } = await import('../../cluster/with-cluster.ts');
   const list = () => withCluster(clusterOf(values), (_cluster, resourceManager) => resourceManager.queues());
   return (await inTime(list, [])).map(({ name }) => ({ value: name, describe: '' }));
+}
+
+/** Returns keys, or error codes if the typed word is in upper case. */
+async function topics(typed: Typed, current: string): Promise<CompletionCandidate[]> {
+  return /^[A-Z]/.test(current) ? errorCodes() : keys(typed, current);
 }
 
 async function errorCodes(): Promise<CompletionCandidate[]> {

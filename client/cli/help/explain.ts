@@ -1,23 +1,29 @@
 import { type ExplainedKey, explainKey } from '../../../conf/explain-key.ts';
 import { jobJsonSchema } from '../../../conf/job-schema.ts';
 import { siteJsonSchema } from '../../../conf/resolve/site.ts';
-import { ERROR_CODES, type ErrorCode, TonyError } from '../../../platform/errors.ts';
+import { ERROR_CODES, type ErrorCode, type FailureExit, TonyError } from '../../../platform/errors.ts';
 import { suggest } from '../../../platform/text/suggest.ts';
 
-export const EXIT_CODES = {
-  0: 'the command or the job succeeded',
-  1: 'the job failed',
-  2: 'the request was invalid',
-  3: 'the cluster could not be reached',
-  130: 'interrupted',
-} as const;
+/** An error code, in upper case or with an underscore. No key has either. */
+const CODE = /^([A-Z0-9]+|[A-Za-z0-9]+(_[A-Za-z0-9]+)+)$/;
 
 export interface ExplainedCode {
   readonly code: ErrorCode;
-  readonly exitCode: 1 | 2 | 3 | 130;
+  readonly exitCode: FailureExit;
+  /** Whether the same request may succeed later, without any change. */
+  readonly retryable: boolean;
   readonly meaning: string;
   /** Next step, or '' if it depends on the situation. */
   readonly hint: string;
+}
+
+/**
+ * Explains a key of job.yaml (or of tony-site.yaml), or an error code. Error codes may be in lower case.
+ * @param topic key such as `roles.worker.restart`, error code, or '' for the whole file
+ * @throws TonyError USAGE for an unknown topic, with the closest match
+ */
+export function explain(topic = '', options: { readonly site?: boolean } = {}): ExplainedKey | ExplainedCode {
+  return CODE.test(topic) ? explainCode(topic) : explainConfig(topic, options);
 }
 
 /**
@@ -35,13 +41,16 @@ export function explainConfig(key = '', { site = false }: { readonly site?: bool
   const known = (explainKey(schema, parts.slice(0, -1).join('.'))?.children ?? []).map((child) => child.key);
   const meant = suggest(parts.at(-1) ?? '', known);
   const full = meant === undefined ? '' : `; did you mean ${[...parts.slice(0, -1), meant].join('.')}?`;
-  throw new TonyError('USAGE', `There is no key ${key}${full}`, { hint: 'tony-ts config explain lists all keys.' });
+  throw new TonyError('USAGE', `There is no key ${key}${full}`, {
+    hint: `tony-ts explain${site ? ' --site' : ''} lists all keys, and tony-ts explain --codes lists all error codes.`,
+  });
 }
 
 export function explainCodes(): ExplainedCode[] {
   return Object.entries(ERROR_CODES).map(([code, { exit, means, hint }]) => ({
     code: code as ErrorCode,
     exitCode: exit,
+    retryable: exit === 3,
     meaning: means,
     hint,
   }));
@@ -63,6 +72,6 @@ export function explainCode(code: string): ExplainedCode {
     all.map((each) => each.code),
   );
   throw new TonyError('USAGE', `There is no error code ${code}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
-    hint: 'tony-ts explain lists all codes.',
+    hint: 'tony-ts explain --codes lists all codes.',
   });
 }

@@ -57,7 +57,7 @@ const WAIT_EVERY_MS = 10_000;
  * Yields a job's output. Reads from the nodes while the job runs, and from YARN's aggregated logs afterwards. Without `follow`, yields one
  * container after another, oldest first. With `follow`, yields the lines from all tasks as they are written, including those from
  * containers that start later.
- * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
+ * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE, ACCESS_DENIED; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
  *   if the cluster is unreachable for longer than `maxWaitMs`
  */
 export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}): AsyncGenerator<LogLine> {
@@ -351,7 +351,7 @@ function isElastic(task: string, { status }: Observation): boolean {
 function nothing(applicationId: string, task: string | undefined, { result, status, phase, waiting }: Observation): TonyError {
   // The ApplicationMaster runs, but does not show the job to this user.
   if (result === null && status === null && phase === 'RUNNING' && waiting !== '') {
-    return new TonyError('LOGS_UNAVAILABLE', `The logs of ${task ?? applicationId} cannot be found.`, { hint: waiting });
+    return new TonyError('ACCESS_DENIED', `The logs of ${task ?? applicationId} cannot be found.`, { hint: waiting });
   }
   const hint =
     result === null

@@ -1,9 +1,12 @@
+import type { FailureExit } from '../../../../platform/errors.ts';
 import type { Finding } from '../../../doctor/diagnosis.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import { defineCommand, parsedText, wholeNumber } from '../../command/command.ts';
 import { CLUSTER_OPTIONS, durationText, OUTPUT_OPTION } from '../shared-options.ts';
 
 const MARKS = { good: 'ok', doubtful: 'doubtful', bad: 'bad', unknown: '-' } as const;
+/** Exit code if a check fails: jobs would be refused or would not run. */
+const FAILED_CHECK: FailureExit = 4;
 const PROBE_MS = 120_000;
 const MARK_WIDTH = 8;
 const NAME_WIDTH = 16;
@@ -11,7 +14,7 @@ const GAP = '  ';
 
 export const doctorCommand = defineCommand({
   command: 'doctor',
-  describe: 'Check everything that a job needs from the cluster, and show how to fix failed checks; the exit code is 3 if a check fails',
+  describe: 'Check everything that a job needs from the cluster, and show how to fix failed checks; the exit code is 4 if a check fails',
   options: {
     queue: { type: 'string', default: 'default', describe: 'The YARN queue to check' },
     probe: {
@@ -74,7 +77,7 @@ type Show = (finding: Finding) => void;
 
 function noteFailure({ state }: Finding): void {
   if (state === 'bad') {
-    process.exitCode = 3;
+    process.exitCode = FAILED_CHECK;
   }
 }
 

@@ -1,3 +1,4 @@
+import { ERROR_CODES } from '../../../../platform/errors.ts';
 import { defineCommand, defineGroup } from '../../command/command.ts';
 import { CLUSTER_OPTIONS, OUTPUT_OPTION, SET_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
@@ -18,7 +19,7 @@ const showCommand = defineCommand({
 
 const checkCommand = defineCommand({
   command: 'check [conf]',
-  describe: 'Check whether a job is within all limits; the exit code is 2 if it is not',
+  describe: 'Check whether a job is within all limits; the exit code is 4 if it is not',
   positionals: { conf: { type: 'string', default: 'job.yaml', describe: 'Path to the job file' } },
   options: {
     set: { ...SET_OPTION, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
@@ -48,7 +49,7 @@ const checkCommand = defineCommand({
         return terminal.live ? lines.flatMap((line) => fold(line, terminal.columns - 1)) : lines;
       });
       if (violations.length > 0) {
-        process.exitCode = 2;
+        process.exitCode = ERROR_CODES.QUOTA_EXCEEDED.exit;
       }
     }).catch((error: unknown) => {
       // As `submit` does, report mistakes in the job even if the site file cannot be read.

@@ -50,7 +50,7 @@ async function kill(application: string, { yes, output, cluster }: KillOptions):
       if (answer !== 'yes') {
         stream.write('The job was not killed.\n');
         await show(output, [{ killed: false, ...impact }], () => []);
-        process.exitCode = answer === 'interrupted' ? INTERRUPTED : 1;
+        process.exitCode = INTERRUPTED;
         return;
       }
     }

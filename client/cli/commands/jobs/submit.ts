@@ -3,7 +3,7 @@ import { FRAMEWORK_NAMES } from '../../../../conf/frameworks/names.ts';
 import type { Job } from '../../../../conf/job.ts';
 import type { LoadOptions } from '../../../../conf/resolve/load-job.ts';
 import { parseMemory } from '../../../../conf/values/units.ts';
-import { TonyError } from '../../../../platform/errors.ts';
+import { ERROR_CODES, TonyError } from '../../../../platform/errors.ts';
 import type { JobConnection } from '../../../connections/job-connection.ts';
 import type { JobOutput } from '../../../output/job/job-output.ts';
 import type { ProgramLines } from '../../../output/job/program-lines.ts';
@@ -152,7 +152,7 @@ async function begin(
     output.request(request);
   }
   if (plan.verdict.type === 'never' || (plan.verdict.type === 'refused' && request === null)) {
-    process.exitCode = 2;
+    process.exitCode = ERROR_CODES.JOB_REFUSED.exit;
   }
   return null;
 }

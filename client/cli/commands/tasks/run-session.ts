@@ -1,6 +1,9 @@
 import type { JobConnection } from '../../../connections/job-connection.ts';
 import type { ClusterArguments } from '../shared-options.ts';
 
+/** Exit code if the session itself fails, as with ssh. The program's exit codes are below 255. */
+const SESSION_FAILED = 255;
+
 /** Runs a session with one of the job's tasks, and exits with the session's exit code. Ctrl-C ends the session. */
 export async function runSession(
   application: string,
@@ -10,18 +13,16 @@ export async function runSession(
   const { connectJob } = await import('../../../connections/connect-job.ts');
   const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');
   const { untilSignal } = await import('../../../terminal/until-signal.ts');
-  const job = await connectJob(application, cluster);
   const stop = new AbortController();
-  void untilSignal().then(() => stop.abort());
   try {
-    process.exitCode = await run(job, stop.signal);
+    const job = await connectJob(application, cluster);
+    void untilSignal().then(() => stop.abort());
+    process.exitCode = await run(job, stop.signal).finally(() => job.close());
   } catch (error) {
+    process.exitCode = stop.signal.aborted ? INTERRUPTED : SESSION_FAILED;
     if (!stop.signal.aborted) {
       throw error;
     }
-    process.exitCode = INTERRUPTED;
-  } finally {
-    job.close();
   }
 }
 
