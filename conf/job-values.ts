@@ -3,8 +3,8 @@ import { FRAMEWORK_NAMES } from './frameworks/names.ts';
 import { WIRE_SECURITY } from './job.ts';
 import { MOST_PROCESSES } from './processes.ts';
 import { isRoleTag, LONGEST_TAG } from './role-tags.ts';
+import { isReservedVariable } from './values/reserved-variables.ts';
 import { ROLE_NAME } from './values/role-name.ts';
-import { TASK_VARIABLES } from './values/task-variables.ts';
 import { count, text } from './values/value-schemas.ts';
 import type { YamlPath } from './yaml-document.ts';
 
@@ -13,14 +13,19 @@ export const jobName = text()
   .regex(/^[\w][\w .:@+-]*$/, {
     error: 'may contain only letters, digits, spaces and . _ : @ + -, and must start with a letter, a digit or _',
   });
-export const roleName = z.string().regex(ROLE_NAME, { error: 'is not a valid role name (lower-case letters, digits and -)' });
+export const roleName = z
+  .string()
+  .regex(ROLE_NAME, { error: 'is not a valid role name (lower-case letters, digits and -)' })
+  .refine((name) => name !== 'master', { error: 'is the name of the ApplicationMaster in logs: choose another name, such as chief' });
 export const dataName = z
   .string()
   .regex(/^[A-Za-z][A-Za-z0-9_-]*$/, { error: 'is not a valid data folder name (letters, digits, - and _)' });
 export const variableName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'is not a valid environment variable name' })
-  .refine((name) => !TASK_VARIABLES.has(name), { error: 'is a variable that tony-ts sets for each task: choose another name' });
+  .refine((name) => !isReservedVariable(name), {
+    error: 'begins with TONY_, which tony-ts reserves for its own variables: choose another name',
+  });
 /** YARN reads variables with this prefix when it starts the ApplicationMaster's container. They would override `master.docker`. */
 export const masterVariableName = variableName.refine((name) => !name.startsWith('YARN_CONTAINER_RUNTIME_'), {
   error: 'is a variable that chooses the container: set `master.docker` instead',

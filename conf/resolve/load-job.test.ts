@@ -104,7 +104,7 @@ describe('a job file', () => {
     const found = mistakes(
       'name: a\ncommand: b\nenv: {TONY_RANK: 1}\ncheckpoint: {dir: "abfs://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {env: {TONY_ROLE: x}}}',
     ).join('\n');
-    expect(found).toContain('env.TONY_RANK: `TONY_RANK` is a variable that tony-ts sets for each task');
+    expect(found).toContain('env.TONY_RANK: `TONY_RANK` begins with TONY_, which tony-ts reserves');
     expect(found).toContain('roles.w.env.TONY_ROLE');
     const places = mistakes(
       'name: a\ncommand: b\ncheckpoint: {dir: "abfs://b/c"}\ntensorboard: {logdir: gs://x/y}\ndata: {d: http://h/x}\nroles: {w: {}}',
