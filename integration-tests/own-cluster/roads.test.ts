@@ -1,22 +1,20 @@
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { describeStorage } from '../../storage/testing/storage-behavior.ts';
 import { type Properties, toXml } from '../cluster/configuration.mjs';
 import { expectSeen, fsspecRole } from '../fsspec-files.ts';
-import { jsonLines, USER, useOwnCluster } from '../harness.ts';
-import { startKnox } from '../knox/knox.ts';
+import { USER, useOwnCluster } from '../harness.ts';
+import { changedConfiguration, nameNodeOf, withoutNameNode } from '../hdfs-roads.ts';
 import { ROWS, type RowsJob, type RowsJobOptions, resultOf, SUM, trainOnRows } from '../rows-job.ts';
 
 /** Every way to reach HDFS: several nameservices, webhdfs://, the mount tables of viewfs://, HttpFS and routers. */
 
 const cluster = useOwnCluster('federation');
-/** An address at which no server listens. */
-const CLOSED = 'localhost:1';
 let folder: string;
 
 beforeAll(async () => {
@@ -51,14 +49,8 @@ async function open(properties: Readonly<Record<string, string>> = {}): Promise<
   return { hadoop, storage: createStorage({ hadoop, user: USER }) };
 }
 
-/** A copy of the client's configuration with other files. */
-async function configuration(name: string, files: Readonly<Record<string, Properties | string>>): Promise<{ HADOOP_CONF_DIR: string }> {
-  const copy = path.join(folder, name);
-  await cp(cluster.configuration, copy, { recursive: true });
-  for (const [file, content] of Object.entries(files)) {
-    await writeFile(path.join(copy, file), typeof content === 'string' ? content : toXml(content));
-  }
-  return { HADOOP_CONF_DIR: copy };
+function configuration(name: string, files: Readonly<Record<string, Properties | string>>): Promise<{ HADOOP_CONF_DIR: string }> {
+  return changedConfiguration(cluster, path.join(folder, name), files);
 }
 
 /** Submits a job that trains on the dataset `rows`, and checks its result. */
@@ -71,14 +63,6 @@ function onFirst(id: string): Promise<{ checkpoints: string[]; sum: string }> {
   return resultOf(cluster, id);
 }
 
-async function nameNodeOf(env: Record<string, string>): Promise<Readonly<Record<string, unknown>>> {
-  const { stdout, stderr, exitCode } = await cluster.run(['doctor', '--output', 'json'], { env });
-  const findings = jsonLines(stdout);
-  expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
-  expect(exitCode, stderr).toBe(0);
-  return findings.find(({ name }) => name === 'NameNode') ?? {};
-}
-
 describeStorage('HttpFS', async () => {
   const { storage } = await open({ 'tony.storage.gateway': address('httpfs') });
   const root = `hdfs:///user/${USER}/httpfs-test`;
@@ -89,46 +73,14 @@ describeStorage('HttpFS', async () => {
   return { storage, root, close };
 });
 
-/** Settings of a client that cannot reach the web server of the NameNode, and therefore no DataNode either. */
-function closed(): Properties {
-  return {
-    'dfs.nameservices': 'ns1',
-    'dfs.ha.namenodes.ns1': 'a',
-    'dfs.namenode.rpc-address.ns1.a': `localhost:${cluster.ports.namenode.rpc}`,
-    'dfs.namenode.http-address.ns1.a': CLOSED,
-  };
-}
-
 test('through HttpFS, a job trains without a connection to the NameNodes and DataNodes', async () => {
   const env = await configuration('gateway', {
-    'hdfs-site.xml': closed(),
+    'hdfs-site.xml': withoutNameNode(cluster),
     'tony-site.yaml': `storage: {gateway: '${address('httpfs')}'}\n`,
   });
   const { id } = await train('gateway', env, `hdfs:///user/${USER}/rows`);
   expect(await onFirst(id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
-  expect((await nameNodeOf(env)).text).toBe(`hdfs://ns1 through the gateway ${address('httpfs')}`);
-});
-
-test('through Knox, which requires HTTPS and HTTP Basic, a job trains and doctor finds no problem', async () => {
-  const knox = await startKnox(address('namenode'), USER, 'pass:word');
-  onTestFinished(() => knox.close());
-  const credentials = path.join(folder, 'credentials');
-  await writeFile(credentials, `${USER}:pass:word\n`, { mode: 0o600 });
-  const env = await configuration('knox', {
-    'hdfs-site.xml': closed(),
-    'gateway.pem': knox.certificate,
-    'tony-site.yaml': `tls: {ca: gateway.pem}\nstorage: {gateway: '${knox.url}', credentials: ${credentials}}\n`,
-  });
-  const { id } = await train('knox', env, `hdfs:///user/${USER}/rows`);
-  expect(await onFirst(id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
-  expect((await nameNodeOf(env)).text).toBe(`hdfs://ns1 through the gateway ${knox.url}`);
-  const stored = await cluster.hdfsTree(`/user/${USER}/.tony-ts/history/${id}`);
-  const texts = await Promise.all(stored.filter(({ type }) => type === 'FILE').map(async (file) => cluster.hdfsRead(file.path)));
-  expect(Buffer.concat(texts).includes('pass:word')).toBe(false);
-  await writeFile(credentials, `${USER}:other\n`);
-  const refused = await cluster.run(['submit', '--', 'true'], { env });
-  expect(refused.exitCode).not.toBe(0);
-  expect(refused.stderr).toContain('HTTP 401');
+  expect((await nameNodeOf(cluster, env)).text).toBe(`hdfs://ns1 through the gateway ${address('httpfs')}`);
 });
 
 test('with a mount table as default file system, a job stages, reads, trains and logs across two nameservices', async () => {
@@ -147,7 +99,7 @@ test('with a mount table as default file system, a job stages, reads, trains and
   expect((await storage.list('hdfs://ns2/two/checkpoints')).map(({ name }) => name)).toContain('step-6');
   await expectSeen(storage, 'hdfs://ns2/two/files');
   storage.close();
-  expect((await nameNodeOf(env)).text).toContain(`hdfs://ns2 by WebHDFS at ${address('namenode-2')}`);
+  expect((await nameNodeOf(cluster, env)).text).toContain(`hdfs://ns2 by WebHDFS at ${address('namenode-2')}`);
 });
 
 test('with webhdfs:// URIs, a job needs only the web addresses of the NameNodes', async () => {
