@@ -115,7 +115,7 @@ export function compose(settings: MasterSettings, log: Logger) {
  * Creates the gRPC servers for executors and for the job user's sessions. The session server is null if the job does not permit sessions.
  */
 function createServers({ frozen, attempt, secrets }: MasterSettings, job: JobShell, services: JobServices, log: Logger) {
-  const isRanked = (name: string): boolean => frozen.job.roles.some((role) => role.name === name && role.ranked);
+  const isRanked = (name: string): boolean => frozen.job.roles.some((role) => role.name === name && role.kind === 'gang');
   const relay = new SessionRelay({
     runningContainer: job.runningContainer,
     order: (containerId, id) => executors.orderSession(containerId, id),

@@ -5,7 +5,7 @@ import { siteJsonSchema } from './resolve/site.ts';
 
 test('explains a key by its path, for any role name', () => {
   expect(explainKey(jobJsonSchema(), 'roles.worker.restart.maxRestarts')).toMatchObject({
-    description: expect.stringContaining('Maximum number of restarts after failures of a task'),
+    description: expect.stringContaining('Maximum number of restarts of each task'),
     value: 'a whole number from 0 to 10000',
     fallback: '3',
     children: [],

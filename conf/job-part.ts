@@ -14,9 +14,25 @@ import { roleNameOrAll } from './values/value-schemas.ts';
 /** Name under `roles` in a site file for values that apply to every role. Values under a role's own name take precedence. */
 export const EVERY_ROLE = '*';
 
-const { queue, runtime, env, gang, heartbeat, checkpoint, timeout, acls, kerberos, remoteAccess, master, priority, tags } = jobSchema.shape;
+const {
+  queue,
+  runtime,
+  env,
+  restart: jobRestart,
+  gang,
+  heartbeat,
+  checkpoint,
+  timeout,
+  acls,
+  kerberos,
+  remoteAccess,
+  master,
+  priority,
+  tags,
+} = jobSchema.shape;
 const { every, keep } = checkpoint.unwrap().shape;
 const { resources, env: roleEnv, nodeLabel, docker, restart } = roleSchema.shape;
+const { policy, maxRestarts } = restart.unwrap().shape;
 
 const PART = {
   queue,
@@ -25,11 +41,19 @@ const PART = {
   roles: z
     .record(
       roleNameOrAll,
-      z.strictObject({ instances: taskCount().describe('Number of tasks.'), resources, env: roleEnv, nodeLabel, docker, restart }),
+      z.strictObject({
+        instances: taskCount().describe('Number of tasks.'),
+        resources,
+        env: roleEnv,
+        nodeLabel,
+        docker,
+        restart: z.strictObject({ policy, maxRestarts }).describe('Whether and how often failed tasks of the role restart.'),
+      }),
     )
     .describe(
       'Settings by role name. "*" applies to every role, but an entry for a specific role takes precedence. This section adds no roles to jobs.',
     ),
+  restart: jobRestart,
   gang,
   heartbeat,
   checkpoint: z.strictObject({ every, keep }),
@@ -55,7 +79,7 @@ export const defaultsSchema = withoutDefaults(z.strictObject({ ...PART, kerberos
 export type JobPart = DeepPartial<
   Pick<
     JobYaml,
-    'queue' | 'runtime' | 'env' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'remoteAccess' | 'master' | 'priority' | 'tags'
+    'queue' | 'runtime' | 'env' | 'restart' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'remoteAccess' | 'master' | 'priority' | 'tags'
   > & {
     readonly checkpoint: Pick<JobYaml['checkpoint'], 'every' | 'keep'>;
     readonly tensorboard: Pick<JobYaml['tensorboard'], 'memory'>;

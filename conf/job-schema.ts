@@ -61,6 +61,11 @@ const endAfter = z.strictObject({
 });
 
 export const roleSchema = z.strictObject({
+  kind: values.roleKind
+    .describe(
+      'How the tasks of this role take part in the job. gang: the tasks have ranks (TONY_RANK, TONY_WORLD_SIZE), and start and restart together. independent: the tasks have no rank, and each restarts alone. The job waits for the tasks of both kinds, and fails if one of them fails: these roles are tracked. service: the job does not wait for the tasks, but fails if one of them fails. sidecar: the job does not wait for the tasks, and ignores their failures. The default is gang. For roles named evaluator, ps or tensorboard, the default is independent; with strategy parameter-server, the role ps is a service.',
+    )
+    .optional(),
   instances: z
     .union(
       [
@@ -97,20 +102,20 @@ export const roleSchema = z.strictObject({
         .default('on-failure'),
       maxRestarts: count(0, values.MOST_RESTARTS)
         .describe(
-          'Maximum number of restarts after failures of a task, counted over the whole job; failures that the cluster caused do not count. Also limits how often in a row the gang may restart without a new checkpoint. A generation that runs for 10 minutes starts this count again.',
+          'Maximum number of restarts of each task after its failures, counted over the whole job; failures that the cluster caused do not count. Also limits how often in a row the gang may restart without a new checkpoint. A generation that runs for 10 minutes starts this count again.',
         )
         .default(3),
+      onExitCodes: values.onExitCodes
+        .describe(
+          'Program exit codes after which tony-ts restarts the task, at most maxRestarts times. After any other exit code, the task has failed permanently. By default, a task restarts after every exit code except 0. If a signal kills the program, its exit code is 128 plus the signal number.',
+        )
+        .optional(),
     })
-    .describe('Restart policy for failed tasks of this role.')
+    .describe('Whether, how often and after which exit codes failed tasks of this role restart.')
     .prefault({}),
-  retryOn: values.retryOn
-    .describe(
-      'Program exit codes after which tony-ts restarts the task, at most maxRestarts times. After any other exit code, the task has failed permanently. By default, a task restarts after every exit code except 0. If a signal kills the program, its exit code is 128 plus the signal number.',
-    )
-    .optional(),
-  timeLimit: duration(
+  timeout: duration(
     "Time limit for each run of a task's program. At the limit, the program receives SIGTERM, and SIGKILL 3 s later. The task then fails, and the restart policy applies.",
-    values.TASK_TIME_LIMIT,
+    values.TASK_TIMEOUT,
   ).optional(),
   after: z
     .union([condition, atLeastOne(condition).max(values.MOST_ROLES, { error: values.TOO_MANY_CONDITIONS })], {
@@ -123,23 +128,6 @@ export const roleSchema = z.strictObject({
     .optional(),
   endAfter: endAfter
     .describe('Ends the tasks of this role when the given roles have ended. Use it for programs that would otherwise run forever.')
-    .optional(),
-  sidecar: z.boolean().describe("The job does not wait for this role's tasks, and ignores their failures.").default(false),
-  untracked: z
-    .boolean()
-    .describe("The job does not wait for this role's tasks, but fails if one of them fails. Used for parameter servers.")
-    .default(false),
-  chief: z
-    .boolean()
-    .describe(
-      'Whether task 0 of this role is the chief. By default, the chief is task 0 of the role named chief. If there is no such role, it is task 0 of the role named worker. If that role does not exist either, it is task 0 of the first tracked role.',
-    )
-    .optional(),
-  ranked: z
-    .boolean()
-    .describe(
-      'Whether the tasks of this role have ranks (TONY_RANK, TONY_WORLD_SIZE) and start and restart together. The default is false for sidecar roles, untracked roles, and roles named evaluator, ps or tensorboard, and true for all others.',
-    )
     .optional(),
 });
 
@@ -247,11 +235,26 @@ export const jobSchema = z.strictObject({
     .record(values.roleName, roleSchema.describe('Group of tasks with the same command and the same resources.'))
     .refine((roles) => Object.keys(roles).length <= values.MOST_ROLES, { error: values.TOO_MANY_ROLES })
     .describe(`Roles by name, at most ${values.MOST_ROLES}. Roles at the top of the list receive containers first.`),
-  success: values.success
+  chief: values.roleName
+    .describe(
+      'Role whose task 0 is the chief. The role must be tracked (kind gang or independent). By default, this is the role named chief. If there is no such role, it is the role named worker. If that role does not exist either, it is the first tracked role.',
+    )
+    .optional(),
+  successPolicy: values.successPolicy
     .describe(
       "all: the job succeeds if every tracked task succeeds. chief: the chief's result is the job's result. If another task has used up its restarts, the job continues without that task. ended: the job ends when all tracked tasks have ended, and the chief's result is the job's result. If another tracked task has used up its restarts, the job continues without that task. With `restart.policy: never`, the failure of such a task fails the job.",
     )
     .default('all'),
+  restart: z
+    .strictObject({
+      maxRestarts: count(0, values.MOST_RESTARTS)
+        .describe(
+          'Maximum number of restarts in the whole job, after failures of all its tasks together. Only failures that use up a restart of their task count: when a failure restarts the gang, it counts once. By default, only the limits of the roles (roles.ROLE.restart.maxRestarts) apply.',
+        )
+        .optional(),
+    })
+    .describe('How often tasks of the whole job restart. The limits for each task are in `roles`.')
+    .prefault({}),
   gang: z
     .strictObject({
       timeout: duration(

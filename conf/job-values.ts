@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { FRAMEWORK_NAMES } from './frameworks/names.ts';
-import { WIRE_SECURITY } from './job.ts';
+import { ROLE_KINDS, WIRE_SECURITY } from './job.ts';
 import { MOST_PROCESSES } from './processes.ts';
 import { isRoleTag, LONGEST_TAG } from './role-tags.ts';
 import { isReservedVariable } from './values/reserved-variables.ts';
@@ -61,9 +61,10 @@ export const framework = z.enum(FRAMEWORK_NAMES);
 export const processesPerTask = z.union([z.literal('auto'), count(1, MOST_PROCESSES)], {
   error: `expected auto, or a number from 1 to ${MOST_PROCESSES}`,
 });
-export const success = z.enum(['all', 'chief', 'ended']);
+export const successPolicy = z.enum(['all', 'chief', 'ended']);
+export const roleKind = z.enum(ROLE_KINDS);
 export const restartPolicy = z.enum(['on-failure', 'never']);
-export const retryOn = z.array(count(1, 255, 'expected an exit code from 1 to 255'), { error: 'expected a list of exit codes' });
+export const onExitCodes = z.array(count(1, 255, 'expected an exit code from 1 to 255'), { error: 'expected a list of exit codes' });
 export const awaitedState = z.enum(['running', 'succeeded']);
 export const late = z.enum(['stop', 'fail']);
 export const wire = z.enum(['float32', 'float16']);
@@ -73,7 +74,7 @@ export const wireSecurity = z.enum(WIRE_SECURITY);
 export const GANG_TIMEOUT = { min: 1000, max: 570_000, why: 'YARN reclaims unused containers after 10 minutes' };
 export const HEARTBEAT_INTERVAL = { min: 100, max: 60_000 };
 export const JOB_TIMEOUT = { min: 1000 };
-export const TASK_TIME_LIMIT = { min: 1000 };
+export const TASK_TIMEOUT = { min: 1000 };
 export const END_WITHIN = { min: 0 };
 
 export const MASTER_START_TIMEOUT = { min: 1000 };

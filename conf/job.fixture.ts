@@ -3,7 +3,13 @@ import type { FrozenJob, Job, Role } from './job.ts';
 /** Start time for simulated jobs, in ms since the epoch. */
 export const START = 1_700_000_000_000;
 
-export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
+/** The default of job.yaml. */
+export const RESTART = { policy: 'on-failure', maxRestarts: 3, onExitCodes: null } as const satisfies Role['restart'];
+
+/** Changes to the default role. Omitted keys of `restart` keep their defaults. */
+export type RoleChanges = Partial<Omit<Role, 'restart'>> & { readonly restart?: Partial<Role['restart']> };
+
+export function role({ restart, ...changes }: RoleChanges & Pick<Role, 'name'>): Role {
   return {
     instances: 1,
     maxInstances: changes.instances ?? 1,
@@ -13,14 +19,12 @@ export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
     env: {},
     nodeLabel: null,
     docker: null,
-    restart: { policy: 'on-failure', maxRestarts: 3 },
-    retryOn: null,
-    timeLimitMs: null,
+    restart: { ...RESTART, ...restart },
+    timeoutMs: null,
     after: [],
     endAfter: null,
-    tracking: 'tracked',
+    kind: 'independent',
     chief: false,
-    ranked: false,
     servesParameters: false,
     spare: false,
     ...changes,
@@ -28,8 +32,8 @@ export function role(changes: Partial<Role> & Pick<Role, 'name'>): Role {
 }
 
 /** Two workers with ranks. The first worker is the chief. */
-export function workers(changes: Partial<Role> = {}): Role {
-  return role({ name: 'worker', instances: 2, ranked: true, chief: true, ...changes });
+export function workers(changes: RoleChanges = {}): Role {
+  return role({ name: 'worker', instances: 2, kind: 'gang', chief: true, ...changes });
 }
 
 export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): FrozenJob {
@@ -63,7 +67,8 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
       data: {},
       files: [],
       env: {},
-      success: 'all',
+      successPolicy: 'all',
+      restart: { maxRestarts: null },
       gang: { timeoutMs: 60_000 },
       heartbeat: { intervalMs: 1_000, missed: 10 },
       checkpoint: { dir: null, everySteps: 100, keep: 3, sync: null },

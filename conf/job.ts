@@ -35,9 +35,11 @@ export interface Job {
   readonly roles: readonly Role[];
   /**
    * Determines when the job succeeds. With `all`, every tracked task must exit with code 0. With `chief`, the chief's exit code determines
-   * the result.
+   * the result. With `ended`, all tracked tasks must have ended, and the chief's exit code determines the result.
    */
-  readonly success: 'all' | 'chief' | 'ended';
+  readonly successPolicy: 'all' | 'chief' | 'ended';
+  /** `maxRestarts` limits the restarts after charged failures of all tasks together. Null means no limit. */
+  readonly restart: { readonly maxRestarts: number | null };
   readonly gang: { readonly timeoutMs: number };
   readonly heartbeat: { readonly intervalMs: number; readonly missed: number };
   readonly checkpoint: {
@@ -107,6 +109,22 @@ export type WireSecurity = (typeof WIRE_SECURITY)[number];
 
 export const WIRE_SECURITY = ['none', 'authenticated', 'encrypted'] as const;
 
+/**
+ * How the tasks of a role take part in a job.
+ * - `gang`: each task has a rank. The tasks start together and restart together. The job waits for them, and fails if one of them fails.
+ * - `independent`: the tasks have no rank, and each restarts alone. The job waits for them, and fails if one of them fails.
+ * - `service`: the job does not wait for the tasks, but fails if one of them fails. Parameter servers are services.
+ * - `sidecar`: the job does not wait for the tasks, and ignores their failures.
+ */
+export type RoleKind = (typeof ROLE_KINDS)[number];
+
+export const ROLE_KINDS = ['gang', 'independent', 'service', 'sidecar'] as const;
+
+/** Returns true if the job waits for the role's tasks. */
+export function isTracked({ kind }: Pick<Role, 'kind'>): boolean {
+  return kind === 'gang' || kind === 'independent';
+}
+
 export interface Role {
   readonly name: string;
   /** Minimum number of tasks. */
@@ -127,25 +145,22 @@ export interface Role {
   readonly nodeLabel: string | null;
   /** Docker container for the tasks, or null if the tasks run directly on the nodes. */
   readonly docker: DockerContainer | null;
-  readonly restart: { readonly policy: 'never' | 'on-failure'; readonly maxRestarts: number };
-  /** Exit codes after which the task restarts. If null, the task restarts after every exit code except 0. */
-  readonly retryOn: readonly number[] | null;
+  readonly restart: {
+    readonly policy: 'never' | 'on-failure';
+    /** Maximum number of restarts of one task after failures that the cluster has not caused. */
+    readonly maxRestarts: number;
+    /** Exit codes after which the task restarts. If null, the task restarts after every exit code except 0. */
+    readonly onExitCodes: readonly number[] | null;
+  };
   /** Time limit in ms for each run of a task's program, or null for no limit. */
-  readonly timeLimitMs: number | null;
+  readonly timeoutMs: number | null;
   /** Conditions that other roles must meet before the job requests containers for this role. */
   readonly after: readonly RoleCondition[];
   /** Rule that this role's tasks must end soon after other roles have ended, or null if there is no such rule. */
   readonly endAfter: EndAfter | null;
-  /**
-   * Effect of this role's tasks on the job's result. The job waits for `tracked` tasks, and fails if one of them fails. The job does not
-   * wait for `untracked` tasks, such as parameter servers, but fails if one of them fails. The job neither waits for `sidecar` tasks nor
-   * fails if one of them fails.
-   */
-  readonly tracking: 'tracked' | 'untracked' | 'sidecar';
-  /** Whether task 0 of this role is the chief. This is true for exactly one role in each job. */
+  readonly kind: RoleKind;
+  /** Whether task 0 of this role is the chief. This is true for exactly one role in each job, which is tracked. */
   readonly chief: boolean;
-  /** Whether this role's tasks belong to the gang. Each of these tasks has a rank and takes part in all-reduce. */
-  readonly ranked: boolean;
   /**
    * Whether this role's tasks store the weights for the `parameter-server` strategy. These tasks have no rank, but every generation
    * includes all of them.

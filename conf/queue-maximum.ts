@@ -71,7 +71,7 @@ export function neededContainers(job: Pick<Job, 'roles' | 'master'>): NeededCont
   return stagesOf(job).map((stage) => [
     master,
     ...job.roles
-      .filter(({ name, tracking }) => stage.includes(name) && tracking !== 'sidecar')
+      .filter(({ name, kind }) => stage.includes(name) && kind !== 'sidecar')
       .map((role) => ({ role: role.name, count: role.instances, resources: taskOf(role) as Room, nodeLabel: role.nodeLabel })),
   ]);
 }

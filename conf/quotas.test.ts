@@ -22,7 +22,7 @@ function violations(text: string, requested: Job, owner: Owner = ALICE): string[
   return violationsOf(requested, owner, quotas(text)).map(({ path, message, fits }) => `${path}: ${message} -> ${fits}`);
 }
 
-const FOUR_WORKERS = job('roles: {worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2}}');
+const FOUR_WORKERS = job('roles: {worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {kind: service, instances: 2}}');
 
 test('a job without quotas has no violations', () => {
   expect(violations('{}', FOUR_WORKERS)).toEqual([]);
@@ -36,7 +36,7 @@ roles:
 users:
   alice: {timeout: 1h, nodeLabels: [a100], queues: [ml]}`;
   const requested = job(`timeout: 2h
-roles: {worker: {instances: 4, nodeLabel: v100, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2}}`);
+roles: {worker: {instances: 4, nodeLabel: v100, resources: {memory: 4g, gpus: 2}}, ps: {kind: service, instances: 2}}`);
   expect(violations(limits, requested)).toEqual([
     'quotas.roles.worker.instances: role worker requests 4 tasks, but the limit is 3 -> instances: 3 in total',
     'quotas.roles.worker.task.memory: each task of role worker requests 4 GiB of memory, but the limit is 2 GiB of memory -> roles.worker.resources.memory: 2048m',
@@ -206,7 +206,7 @@ test("ApplicationMasters of earlier jobs count with the larger of their demand a
 test('roles that run one after another count with their peak', () => {
   const staged = (after: string) =>
     job(
-      `roles: {load: {ranked: false, instances: 2, resources: {gpus: 1}}, worker: {instances: 3, resources: {gpus: 2}, after: ${after}}}`,
+      `roles: {load: {kind: independent, instances: 2, resources: {gpus: 1}}, worker: {instances: 3, resources: {gpus: 2}, after: ${after}}}`,
     );
   const [sequential, together] = [staged('{role: load}'), staged('{role: load, state: running}')];
   const paths = (requested: Job, text: string) => violationsOf(requested, ALICE, quotas(text)).map(({ path }) => path);

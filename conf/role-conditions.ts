@@ -14,6 +14,6 @@ export function describeConditions(conditions: readonly RoleCondition[]): string
 }
 
 /** Returns true if the role belongs to the gang, whose tasks start together. */
-export function inGang({ ranked, servesParameters }: Pick<Role, 'ranked' | 'servesParameters'>): boolean {
-  return ranked || servesParameters;
+export function inGang({ kind, servesParameters }: Pick<Role, 'kind' | 'servesParameters'>): boolean {
+  return kind === 'gang' || servesParameters;
 }

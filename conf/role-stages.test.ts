@@ -25,7 +25,7 @@ test('the whole gang waits, and ranked roles succeed together', () => {
     role({ name: 'load' }),
     workers(after('load')),
     role({ name: 'ps', servesParameters: true }),
-    role({ name: 'chief', ranked: true }),
+    role({ name: 'chief', kind: 'gang' }),
   ];
   expect(stages(...roles)).toEqual(['load', 'worker ps chief']);
   const report = role({ name: 'report', ...after('worker') });

@@ -44,7 +44,7 @@ function endedBefore({ roles }: Pick<Job, 'roles'>): ReadonlyMap<string, Readonl
         continue;
       }
       // All ranked roles succeed at the same time, and parameter servers end with them.
-      const succeeded = state === 'running' ? [] : awaited.ranked ? gang : [name];
+      const succeeded = state === 'running' ? [] : awaited.kind === 'gang' ? gang : [name];
       for (const each of [...before(awaited), ...succeeded]) {
         ended.add(each);
       }

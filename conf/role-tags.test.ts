@@ -8,13 +8,13 @@ const job = (roles: string) => parseJob(`name: j\ncommand: c\nroles: ${roles}`, 
 
 test("tags contain each role's name, number of tasks and total resources", () => {
   const requested = job(
-    '{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {untracked: true, instances: 2, resources: {yarn.io/fpga: 1}}}',
+    '{worker: {instances: 4, resources: {memory: 4g, gpus: 2}}, ps: {kind: service, instances: 2, resources: {yarn.io/fpga: 1}}}',
   );
   expect(roleTags(requested)).toEqual(['tony-roles:*:0:m1024:v1+worker:4:m16384:v4:g8+ps:2:m4096:v2:yarn.io/fpga=2']);
 });
 
 test('tags contain the peak of a job whose roles run one after another', () => {
-  const requested = job('{load: {instances: 2, ranked: false}, worker: {instances: 3, after: {role: load}}}');
+  const requested = job('{load: {instances: 2, kind: independent}, worker: {instances: 3, after: {role: load}}}');
   expect(roleTags(requested)).toEqual(['tony-roles:*:0:m1024:v1+^:3:m6144:v3+load:2:m4096:v2+worker:3:m6144:v3']);
   const parsed = demandOfTags(roleTags(requested));
   expect(parsed !== null && isSameDemand(parsed, demandOf(requested))).toBe(true);

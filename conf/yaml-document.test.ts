@@ -35,7 +35,7 @@ describe('values of variables and tags keep their spelling', () => {
       job(`env: {V: ${text}, A: &x ${text}, B: *x}
 master: {env: {V: ${text}}}
 tags: [${text}]
-roles: {env: {env: {V: ${text}}}, other: &o {env: {V: ${text}}}, merged: {<<: *o, ranked: false}}`),
+roles: {env: {env: {V: ${text}}}, other: &o {env: {V: ${text}}}, merged: {<<: *o, kind: independent}}`),
     );
     expect(env).toEqual({ V: text, A: text, B: text });
     expect([master.env, ...roles.map((role) => role.env)]).toEqual(Array(4).fill({ V: text }));
@@ -136,25 +136,25 @@ describe('merge keys', () => {
     const { roles } = parse(
       job(`roles:
   a: &a {instances: 2, resources: {memory: 1g, gpus: 1}, command: a}
-  b: &b {command: b, ranked: false}
+  b: &b {command: b, kind: independent}
   c: {<<: *a, command: c}
   d: {<<: [*b, *a], instances: 3}
   e: {"<<": 1}`).replace('\n  e: {"<<": 1}', ''),
       ['roles.c.resources.memory=3g'],
     );
-    const shown = roles.map(({ name, instances, command, ranked, resources }) => [
+    const shown = roles.map(({ name, instances, command, kind, resources }) => [
       name,
       instances,
       command,
-      ranked,
+      kind,
       resources.memoryMb,
       resources.gpus,
     ]);
     expect(shown).toEqual([
-      ['a', 2, 'a', true, 1024, 1],
-      ['b', 1, 'b', false, 2048, 0],
-      ['c', 2, 'c', true, 3072, 1],
-      ['d', 3, 'b', false, 1024, 1],
+      ['a', 2, 'a', 'gang', 1024, 1],
+      ['b', 1, 'b', 'independent', 2048, 0],
+      ['c', 2, 'c', 'gang', 3072, 1],
+      ['d', 3, 'b', 'independent', 1024, 1],
     ]);
   });
 

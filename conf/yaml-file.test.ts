@@ -75,7 +75,7 @@ const MANY: Readonly<Record<string, (count: number) => () => unknown>> = {
     ),
   'unknown keys of the site file': (count) => site(lines(count, (at) => `k${at}: 1`)),
   'unknown keys in defaults': (count) => site(`defaults:\n${lines(count, (at) => `  k${at}: 1`)}`),
-  'keys that only job.yaml can set': (count) => site(`final:\n  roles:\n${lines(count, (at) => `    w${at}: {ranked: true}`)}`),
+  'keys that only job.yaml can set': (count) => site(`final:\n  roles:\n${lines(count, (at) => `    w${at}: {kind: gang}`)}`),
   'unknown keys in quotas': (count) => site(`quotas:\n  users:\n${lines(count, (at) => `    u${at}: {jbo: {gpus: 1}}`)}`),
 };
 

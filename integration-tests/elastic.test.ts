@@ -65,9 +65,9 @@ describe('elastic jobs on a cluster', () => {
 
   test('a job starts with the available tasks, grows when another job ends, and shrinks when YARN cannot replace a failed worker', async () => {
     const large = 'resources: {memory: 512m, gpus: 3}';
-    const first = await jobFile('first', [`roles: {worker: {ranked: true, ${large}}}`]);
-    const second = await jobFile('second', ['queue: gpu', `roles: {worker: {ranked: true, ${large}}}`]);
-    const elastic = await jobFile('elastic', [`roles: {worker: {instances: {min: 1, max: 2}, ranked: true, ${large}}}`]);
+    const first = await jobFile('first', [`roles: {worker: {kind: gang, ${large}}}`]);
+    const second = await jobFile('second', ['queue: gpu', `roles: {worker: {kind: gang, ${large}}}`]);
+    const elastic = await jobFile('elastic', [`roles: {worker: {instances: {min: 1, max: 2}, kind: gang, ${large}}}`]);
 
     const firstId = await submit(first.file);
     await generation(first.out, 1, 1);
@@ -108,7 +108,7 @@ describe('elastic jobs on a cluster', () => {
 
   test('training continues from the checkpoint with more workers', async () => {
     const size = 'memory: 1500m, gpus: 3';
-    const first = await jobFile('first', [`roles: {worker: {ranked: true, resources: {${size}}}}`]);
+    const first = await jobFile('first', [`roles: {worker: {kind: gang, resources: {${size}}}}`]);
     const firstId = await submit(first.file);
     await generation(first.out, 1, 1);
 

@@ -77,7 +77,7 @@ framework: none
 source: source
 command: exec node read.mjs
 env: ${JSON.stringify({ OUT: out, ...options.env })}
-${options.roles ?? 'roles: {worker: {instances: 2, ranked: true, resources: {memory: 1g}}}'}
+${options.roles ?? 'roles: {worker: {instances: 2, kind: gang, resources: {memory: 1g}}}'}
 master: {memory: 512m}
 `,
   );
@@ -215,7 +215,7 @@ runtime: system
 env: {OUT: ${out}, TONY_BACKEND: cpu}
 command: exec node ${path.join(ROOT, 'integration-tests', 'programs', 'fit-feed.mjs')}
 checkpoint: {every: 3}
-roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}
+roles: {worker: {instances: 2, kind: gang, restart: {policy: on-failure, maxRestarts: 2}}}
 `,
   );
   const root = path.join(folder, 'root');
@@ -305,7 +305,7 @@ function usedInTwoGenerations({ out, used }: Pick<Awaited<ReturnType<typeof disp
   return [0, 1].flatMap((rank) => [...used(rank, 1).slice(0, from), ...used(rank, 2)].flat().map(String));
 }
 
-const TWO_WORKERS = 'roles: {worker: {instances: 2, ranked: true, restart: {policy: on-failure, maxRestarts: 2}}}';
+const TWO_WORKERS = 'roles: {worker: {instances: 2, kind: gang, restart: {policy: on-failure, maxRestarts: 2}}}';
 
 /** Kills a worker of a parameter-server job in the middle of its training. */
 async function killSecondWorker(job: Awaited<ReturnType<typeof dispatchedJob>>): Promise<void> {
@@ -337,7 +337,7 @@ test('when a task dies, another task receives its split, and each record appears
   for (const file of numbers(0, 10)) {
     await writeFile(path.join(data, `part-${file}`), `${file}\n`);
   }
-  const roles = 'roles: {worker: {instances: 3, ranked: false, restart: {policy: on-failure, maxRestarts: 2}}}';
+  const roles = 'roles: {worker: {instances: 3, kind: independent, restart: {policy: on-failure, maxRestarts: 2}}}';
   const { out, command } = await submitLocally({ env: { CLAIM: data, PAUSE_MS: '50' }, roles });
   expect(await command.result).toMatchObject({ exitCode: 0 });
   expect(readdirSync(out)).toContain('died');
@@ -351,8 +351,8 @@ describe('a feed on a cluster', () => {
     const storage = `/user/${USER}/python-feed`;
     const roles = [
       'roles:',
-      '  worker: {instances: 2, ranked: true, command: python3 feed-and-files.py, resources: {memory: 1g}}',
-      '  reader: {instances: 2, ranked: false, resources: {memory: 1g}}',
+      '  worker: {instances: 2, kind: gang, command: python3 feed-and-files.py, resources: {memory: 1g}}',
+      '  reader: {instances: 2, kind: independent, resources: {memory: 1g}}',
     ];
     const { folder, out, file } = await jobFolder({ env: { FOLDER: `hdfs://${storage}` }, roles: roles.join('\n') });
     const python = 'feed-and-files.py';

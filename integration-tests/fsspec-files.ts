@@ -30,7 +30,7 @@ export const FSSPEC_PROGRAM = path.join(ROOT, 'integration-tests', 'programs', '
 /** Returns a role of job.yaml that runs this program in the folder `uri`. */
 export async function fsspecRole(uri: string): Promise<string> {
   const program = path.basename(FSSPEC_PROGRAM);
-  return `{command: '${await pythonWithTools()} ${program} ${uri}', ranked: false, resources: {memory: 512m}, restart: {policy: never}}`;
+  return `{command: '${await pythonWithTools()} ${program} ${uri}', kind: independent, resources: {memory: 512m}, restart: {policy: never}}`;
 }
 
 export async function expectSeen(storage: Storage, folder: string): Promise<void> {

@@ -64,7 +64,7 @@ async function submitted(
     'env: {API_TOKEN: a-secret-of-many-letters}',
     'roles:',
     '  worker: {instances: 2, restart: {policy: never}, resources: {memory: 512m}}',
-    '  watcher: {command: sleep 600, sidecar: true, resources: {memory: 256m}}',
+    '  watcher: {command: sleep 600, kind: sidecar, resources: {memory: 256m}}',
     'master: {memory: 512m}',
   ];
   await writeFile(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);

@@ -47,7 +47,7 @@ async function makeJob(): Promise<Job> {
     'source: source',
     'command: bash run.sh',
     `env: {OUT: "${out}", RUN: first}`,
-    `roles: {worker: {instances: ${TASKS}, ranked: true, resources: {memory: 256m}}}`,
+    `roles: {worker: {instances: ${TASKS}, kind: gang, resources: {memory: 256m}}}`,
   ];
   writeFileSync(file, `${job.join('\n')}\n`);
   return {

@@ -110,7 +110,12 @@ async function startOf(id: string, user: string): Promise<number> {
 }
 
 /** Adds a role that ends before the workers start. */
-const STAGED = ['roles.load.command=exit 0', 'roles.load.ranked=false', 'roles.load.resources.memory=256m', 'roles.worker.after.role=load'];
+const STAGED = [
+  'roles.load.command=exit 0',
+  'roles.load.kind=independent',
+  'roles.load.resources.memory=256m',
+  'roles.worker.after.role=load',
+];
 
 test('when two jobs submitted at the same time exceed a limit together, one job waits until the other ends', async () => {
   await settle('users: {carol: {total: {instances: 3}}}\nqueues: {gpu: {roles: {worker: {total: {gpus: 4}}}}}');

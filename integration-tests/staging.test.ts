@@ -26,7 +26,7 @@ async function jobFolder(): Promise<string> {
     'source: source',
     'command: bash wait.sh',
     'data: {numbers: data}',
-    'roles: {worker: {ranked: true}}',
+    'roles: {worker: {kind: gang}}',
   ];
   await writeFile(path.join(folder, 'job.yaml'), `${job.join('\n')}\n`);
   return folder;

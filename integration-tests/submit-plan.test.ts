@@ -25,7 +25,7 @@ async function request({ workers = 1, gpus = 0, lines = [], staging = STAGING }:
   await mkdir(path.join(folder, 'source'));
   await writeFile(path.join(folder, 'source', 'hello.sh'), `echo ${number++} ${Math.random()}\n`);
   const file = path.join(folder, 'job.yaml');
-  const worker = `{instances: ${workers}, ranked: true, resources: {memory: 512m, gpus: ${gpus}}}`;
+  const worker = `{instances: ${workers}, kind: gang, resources: {memory: 512m, gpus: ${gpus}}}`;
   const job = ['name: plan', 'queue: gpu', 'framework: none', 'runtime: system', 'source: source', "command: 'sleep 300'"];
   await writeFile(file, `${[...job, `roles: {worker: ${worker}}`, ...lines].join('\n')}\n`);
   return { file, words: ['submit', '--conf', file, '--staging', staging] };

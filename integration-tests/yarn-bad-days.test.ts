@@ -94,7 +94,7 @@ async function jobFile({ roles, lines = [], command = PROGRAM, master = '512m' }
     `env: {OUT: ${out}}`,
     'command: |',
     ...command.map((line) => `  ${line}`),
-    `roles: ${roles ?? '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 1}}}'}`,
+    `roles: ${roles ?? '{worker: {instances: 2, kind: gang, resources: {memory: 512m, gpus: 1}}}'}`,
     `master: {memory: ${master}}`,
     ...lines,
   ];
@@ -133,7 +133,7 @@ async function failure(options: Options): Promise<{ client: string; yarn: YarnAp
 describe('a job continues', () => {
   test('when an executor or a program is killed or stopped, until the restarts of the task are used up', async () => {
     const job = await startJob({
-      roles: '{worker: {instances: 2, ranked: true, restart: {maxRestarts: 4}, resources: {memory: 512m, gpus: 1}}}',
+      roles: '{worker: {instances: 2, kind: gang, restart: {maxRestarts: 4}, resources: {memory: 512m, gpus: 1}}}',
     });
     const faults = [
       ['executor', 'SIGKILL'],
@@ -193,9 +193,9 @@ describe('a job continues', () => {
     const job = await startJob({
       roles: [
         '',
-        `  server: {ranked: false, command: exec sleep 1000, endAfter: {role: worker}, ${resources}}`,
-        `  prepare: {ranked: false, command: '${first('exit 75')}; while [ ! -e $OUT/go ]; do sleep 0.1; done', retryOn: [75], ${resources}}`,
-        `  worker: {command: '${first(saving)}', timeLimit: 2s, after: [{role: prepare}, {role: server, state: running}], ${resources}}`,
+        `  server: {kind: independent, command: exec sleep 1000, endAfter: {role: worker}, ${resources}}`,
+        `  prepare: {kind: independent, command: '${first('exit 75')}; while [ ! -e $OUT/go ]; do sleep 0.1; done', restart: {onExitCodes: [75]}, ${resources}}`,
+        `  worker: {command: '${first(saving)}', timeout: 2s, after: [{role: prepare}, {role: server, state: running}], ${resources}}`,
       ].join('\n'),
     });
     const inStage = (attempt: number) =>
@@ -230,7 +230,7 @@ test.each([
   ['the tasks and the ApplicationMaster of a lost node restart', true],
 ])('%s, and their old programs on the node end', async (_, withMaster) => {
   // Besides the ApplicationMaster, a node has room for only one such container.
-  const roles = '{worker: {instances: 2, ranked: true, resources: {memory: 512m, gpus: 3}}}';
+  const roles = '{worker: {instances: 2, kind: gang, resources: {memory: 512m, gpus: 3}}}';
   // The ResourceManager declares the node lost before the ApplicationMaster detects that a suspended executor sends no heartbeats.
   const job = await startJob({ roles, ...(!withMaster && { heartbeat: 'heartbeat: {interval: 500ms, missed: 240}' }) });
   const first = await job.programs(1);
@@ -335,8 +335,8 @@ async function loseNodeOfEvaluators(withMaster: boolean): Promise<void> {
   if (!withMaster) {
     fillers.push(await fill('memory: 7000m'));
   }
-  const worker = 'worker: {instances: 2, ranked: true, resources: {memory: 256m}}';
-  const evaluator = 'evaluator: {instances: 2, ranked: false, resources: {memory: 512m, gpus: 2}}';
+  const worker = 'worker: {instances: 2, kind: gang, resources: {memory: 256m}}';
+  const evaluator = 'evaluator: {instances: 2, kind: independent, resources: {memory: 512m, gpus: 2}}';
   const job = await startJob({ roles: `{${worker}, ${evaluator}}`, master: '2g', command: LOGGING_PROGRAM });
   const master = await until(() => job.process('application-master.mjs'), { describe: 'no ApplicationMaster' });
   if (!withMaster) {
@@ -382,7 +382,7 @@ test.each([
   ['a node label that does not exist', '{worker: {nodeLabel: nowhere}}', 'no node label nowhere', 'roles.worker.nodeLabel'],
   [
     'more GPUs at the same time than the cluster has',
-    '{worker: {instances: 12, ranked: true, resources: {memory: 512m, gpus: 1}}}',
+    '{worker: {instances: 12, kind: gang, resources: {memory: 512m, gpus: 1}}}',
     'queue root can provide at most 8 gpus',
     'roles.worker.instances (12)',
   ],

@@ -409,7 +409,7 @@ export const ERROR_CODES = {
   RING_JOIN_FAILED: {
     exit: 1,
     means: 'The tasks of the gang did not all connect to each other in time.',
-    hint: 'Check that every ranked role calls join() and that containers can reach each other on any port.',
+    hint: 'Check that every role of kind gang calls join() and that containers can reach each other on any port.',
   },
   RING_MISMATCH: {
     exit: 1,

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { frozen, role, workers } from '../../conf/job.fixture.ts';
+import { frozen, type RoleChanges, role, workers } from '../../conf/job.fixture.ts';
 import type { Role } from '../../conf/job.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 
-function job(changes: Partial<Role> = {}, others: readonly Role[] = []) {
+function job(changes: RoleChanges = {}, others: readonly Role[] = []) {
   return frozen({ roles: [workers({ instances: 2, maxInstances: 4, ...changes }), ...others] });
 }
 
@@ -281,7 +281,7 @@ test('a second attempt keeps the current number of workers', () => {
 });
 
 test('with parameter servers, an elastic job shrinks when a lost worker gets no container', () => {
-  const ps = role({ name: 'ps', tracking: 'untracked', servesParameters: true });
+  const ps = role({ name: 'ps', kind: 'service', servesParameters: true });
   const scene = new JobScenario(
     frozen({
       roles: [workers({ instances: 1, maxInstances: 3 }), ps],

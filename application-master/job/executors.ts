@@ -362,7 +362,7 @@ function nowRunning(transition: Transition, slot: number, generation: Generation
   noteStart(transition, slot, generation);
   transition.update(slot, { state: 'running', failures: { unstarted: 0 }, wait: { rounds: 0 } });
   // A later attempt needs the start time to enforce the time limit.
-  transition.dirty ||= task.role.timeLimitMs !== null;
+  transition.dirty ||= task.role.timeoutMs !== null;
   transition.recordTask('program-started', transition.task(slot), { generation });
 }
 

@@ -10,7 +10,7 @@ import { isFree } from './ending.ts';
 import { type Cause, programEnd, taskFailure } from './state/diagnostics.ts';
 import type { ProgramExit } from './state/events.ts';
 import { type JobState, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
-import { isElastic, isIndependentlyReplaceable, restartsAlone } from './state/membership.ts';
+import { isElastic, isGivenUp, isIndependentlyReplaceable, restartsAlone } from './state/membership.ts';
 import { failuresInARow, sparePause } from './state/spare-task.ts';
 import { answerMs, silenceMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
@@ -51,13 +51,8 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
   if (stopped >= silenceMs(job)) {
     return { kind: 'stopped', ms: stopped };
   }
-  if (
-    role.timeLimitMs !== null &&
-    startedAt !== null &&
-    executor.program?.phase === 'running' &&
-    state.now - startedAt >= role.timeLimitMs
-  ) {
-    return { kind: 'time-limit', ms: role.timeLimitMs };
+  if (role.timeoutMs !== null && startedAt !== null && executor.program?.phase === 'running' && state.now - startedAt >= role.timeoutMs) {
+    return { kind: 'time-limit', ms: role.timeoutMs };
   }
   const unanswered = msSince(executor.awaiting?.since);
   if (executor.awaiting === null || unanswered < answerMs(job)) {
@@ -108,7 +103,7 @@ export function recordFailure(transition: Transition, { task, cause, facts }: Fa
     },
   });
   transition.dirty = true;
-  if (facts.cost === 'charged' && transition.state.firstFailure === null && role.tracking !== 'sidecar') {
+  if (facts.cost === 'charged' && transition.state.firstFailure === null && role.kind !== 'sidecar') {
     transition.patch({ firstFailure: { failure: { role: role.name, index, ...facts }, containerId: task.container?.id ?? null } });
   }
 }
@@ -216,11 +211,12 @@ function wasStarted(task: Task): boolean {
  * name.
  * - `restarts`: the task may not be restarted. Other tasks may continue without it.
  * - `gang-restarts`: the gang has no restarts left.
+ * - `job-restarts`: the job has no restarts left.
  */
 export function whyNotRestarted(
   transition: Transition,
   { task, cause, facts: { cost }, fruitless }: Failure,
-): { readonly why: 'restarts' | 'gang-restarts'; readonly text: string } | null {
+): { readonly why: 'restarts' | 'gang-restarts' | 'job-restarts'; readonly text: string } | null {
   if (task.role.spare) {
     return null;
   }
@@ -233,6 +229,11 @@ export function whyNotRestarted(
   if (fruitless > inVain && isElastic(task.role)) {
     return together;
   }
+  const ofJob = jobOf(transition.state).restart.maxRestarts;
+  if (cost === 'charged' && ofJob !== null && task.role.kind !== 'sidecar' && restartsInJob(transition.state) > ofJob) {
+    const allowed = counted(ofJob, 'restart is', 'restarts are');
+    return { why: 'job-restarts', text: `failed, but only ${allowed} allowed in the whole job (restart.maxRestarts)` };
+  }
   if (cost === 'charged' && (policy === 'never' || maxRestarts === 0)) {
     return own('failed, and its role allows no restart');
   }
@@ -240,9 +241,9 @@ export function whyNotRestarted(
     return own('was lost after its program had started, and its role allows no restart');
   }
   if (cause.kind === 'program' && cost === 'charged' && !isRetried(task.role, cause.exit)) {
-    return own(`failed, and its role restarts only after ${describeCodes(task.role.retryOn ?? [])}`);
+    return own(`failed, and its role restarts only after ${describeCodes(task.role.restart.onExitCodes ?? [])}`);
   }
-  if (cause.kind === 'program' && cost === 'charged' && cause.exit.permanent && task.role.retryOn === null) {
+  if (cause.kind === 'program' && cost === 'charged' && cause.exit.permanent && task.role.restart.onExitCodes === null) {
     return own('failed with an error that a restart would repeat');
   }
   if (charged > maxRestarts && cost === 'charged') {
@@ -267,6 +268,16 @@ export function whyNotRestarted(
 }
 
 /**
+ * Returns the number of restarts after charged failures in the whole job, including the restart after the newest failure. The last failure of
+ * a task without which the job continues causes no restart. The job does not depend on sidecars, so their restarts do not count.
+ */
+export function restartsInJob(state: JobState): number {
+  return state.tasks
+    .filter(({ role }) => role.kind !== 'sidecar')
+    .reduce((sum, task) => sum + Math.max(0, task.failures.charged - (isGivenUp(task) ? 1 : 0)), 0);
+}
+
+/**
  * Returns true if the task's container could not unpack an archive, like the task's previous container.
  * @param task the task before this failure
  */
@@ -279,13 +290,13 @@ function cannotBeUnpacked(task: Task, cause: Cause): boolean {
   return explanation !== null && unpackingFailure(before.reason) === explanation;
 }
 
-/** Returns true if `retryOn` permits a restart after this exit. */
-function isRetried({ retryOn }: Role, exit: ProgramExit): boolean {
-  return retryOn === null || retryOn.includes(exitCodeOf(programEnd(exit)) ?? 0);
+/** Returns true if `restart.onExitCodes` permits a restart after this exit. */
+function isRetried({ restart: { onExitCodes } }: Role, exit: ProgramExit): boolean {
+  return onExitCodes === null || onExitCodes.includes(exitCodeOf(programEnd(exit)) ?? 0);
 }
 
 function describeCodes(codes: readonly number[]): string {
-  return codes.length === 0 ? 'cluster failures (retryOn is empty)' : `exit code ${codes.join(', ')} (retryOn)`;
+  return codes.length === 0 ? 'cluster failures (restart.onExitCodes is empty)' : `exit code ${codes.join(', ')} (restart.onExitCodes)`;
 }
 
 /**

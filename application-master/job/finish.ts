@@ -1,3 +1,4 @@
+import { isTracked } from '../../conf/job.ts';
 import type { JobResult } from '../../conf/status/status.ts';
 import { ask } from './container-requests.ts';
 import { detach } from './ending.ts';
@@ -21,8 +22,8 @@ export function decide(transition: Transition, result: JobResult, task: Decisive
 }
 
 /**
- * Ends the job as succeeded when all tracked tasks have ended. With `success: chief`, only the chief must have finished. With
- * `success: ended`, tasks that the job continues without have ended, too.
+ * Ends the job as succeeded when all tracked tasks have ended. With `successPolicy: chief`, only the chief must have finished. With
+ * `successPolicy: ended`, tasks that the job continues without have ended, too.
  */
 export function decideSuccess(transition: Transition): void {
   const { tasks, frozen, gang } = transition.state;
@@ -31,12 +32,12 @@ export function decideSuccess(transition: Transition): void {
     return;
   }
   const deciding =
-    frozen.job.success === 'chief'
+    frozen.job.successPolicy === 'chief'
       ? tasks.filter(isChief)
-      : tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
+      : tasks.filter((task) => isTracked(task.role) && (!isElastic(task.role) || isMember(task)));
   if (
     deciding.length > 0 &&
-    deciding.every((task) => hasEnded(task) || (frozen.job.success === 'ended' && isGivenUp(task) && !isChief(task)))
+    deciding.every((task) => hasEnded(task) || (frozen.job.successPolicy === 'ended' && isGivenUp(task) && !isChief(task)))
   ) {
     decide(transition, { state: 'SUCCEEDED', diagnostics: transition.state.training.earlyEnd ?? '' });
   }

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { frozen, role, workers } from '../../conf/job.fixture.ts';
-import type { Role } from '../../conf/job.ts';
+import { frozen, type RoleChanges, role, workers } from '../../conf/job.fixture.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 import { LIMITS } from './state/job-state.ts';
 
@@ -9,7 +8,7 @@ const NEVER = { policy: 'never', maxRestarts: 3 } as const;
 /** Clocks of the executors of c1, c2 and c3, relative to the ApplicationMaster's clock. */
 const CLOCKS: Readonly<Record<string, number>> = { c1: -5_000, c2: 7_000_000, c3: 0 };
 
-function running(changes: Partial<Role> = {}): JobScenario {
+function running(changes: RoleChanges = {}): JobScenario {
   const scene = JobScenario.running(frozen({ roles: [workers(changes)] }), CLOCKS);
   for (const containerId of ['c1', 'c2', 'c3'].slice(0, changes.instances ?? 2)) {
     alive(scene, containerId);
@@ -52,8 +51,8 @@ describe('the first failure of a generation is charged and told', () => {
     }
   });
 
-  it('retryOn judges the first failure, not its consequences', () => {
-    const scene = running({ retryOn: [137] });
+  it('onExitCodes judges the first failure, not its consequences', () => {
+    const scene = running({ restart: { onExitCodes: [137] } });
     exited(scene, 'c2', KILLED);
     scene.now += 300;
     exited(scene, 'c1', VICTIM);
@@ -146,7 +145,7 @@ describe('the first failure of a generation is charged and told', () => {
   });
 
   it('the time limit of one task does not hide the failure of another', () => {
-    const scene = running({ timeLimitMs: 10_000 });
+    const scene = running({ timeoutMs: 10_000 });
     scene.wait(9_900);
     exited(scene, 'c1', { code: 3 });
     scene.now += 200;

@@ -1,5 +1,6 @@
 import { inGang } from '../../conf/role-conditions.ts';
 import { isSignalled, signalOf } from '../../conf/status/program-signal.ts';
+import { restartsInJob } from './failures.ts';
 import { type Cause, programEnd } from './state/diagnostics.ts';
 import type { ProgramExit } from './state/events.ts';
 import { type ExecutorClock, masterTime } from './state/executor-clock.ts';
@@ -167,10 +168,12 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
  * killed the program.
  */
 export function isLastStraw(state: JobState, task: Task): boolean {
-  const { policy, maxRestarts } = task.role.restart;
+  const { policy, maxRestarts, onExitCodes } = task.role.restart;
+  const ofJob = jobOf(state).restart.maxRestarts;
   return (
     policy === 'never' ||
-    task.role.retryOn !== null ||
+    onExitCodes !== null ||
+    (ofJob !== null && restartsInJob(state) >= ofJob) ||
     task.failures.charged >= maxRestarts ||
     (!restartsAlone(state, task) && (state.gang?.fruitless ?? 0) >= maxRestarts)
   );

@@ -221,7 +221,7 @@ function markStarted(transition: Transition, slot: number, generation: Generatio
  */
 function withAbsent(state: JobState): Member[] {
   const known = membersOf(state);
-  const ranked = gangTasks(state).filter(({ role }) => role.ranked);
+  const ranked = gangTasks(state).filter(({ role }) => role.kind === 'gang');
   const members = ranked.filter(({ rank }) => rank !== null);
   const expected = members.length > 0 ? members : ranked.filter(({ role, index }) => index < role.instances);
   return [

@@ -56,7 +56,7 @@ export function extraTasksInTheWay(state: JobState): Task[] {
  */
 export function shrinkFor(transition: Transition, needy: Task): boolean {
   const role = elasticRole(jobOf(transition.state));
-  if (transition.gang?.phase !== 'started' || role === null || needy.role.tracking === 'sidecar') {
+  if (transition.gang?.phase !== 'started' || role === null || needy.role.kind === 'sidecar') {
     return false;
   }
   const members = transition.state.tasks.filter((task) => task.role === role && isMember(task));

@@ -89,7 +89,7 @@ describe('jobs without failures', () => {
 
   it('a job gives rank 0 to the chief, and ranks the other tasks in the order of the roles', () => {
     const scene = JobScenario.running(
-      frozen({ roles: [role({ name: 'worker', instances: 2, ranked: true }), role({ name: 'chief', ranked: true, chief: true })] }),
+      frozen({ roles: [role({ name: 'worker', instances: 2, kind: 'gang' }), role({ name: 'chief', kind: 'gang', chief: true })] }),
     );
     expect(scene.of('start')[0]?.members.map(({ role, index, rank }) => `${rank} ${role}:${index}`)).toEqual([
       '0 chief:0',
@@ -111,7 +111,7 @@ describe('jobs without failures', () => {
   it('a job stops untracked tasks and sidecars at its end, and waits a limited time for them', () => {
     const scene = JobScenario.running(
       frozen({
-        roles: [workers({ instances: 1 }), role({ name: 'ps', tracking: 'untracked' }), role({ name: 'tensorboard', tracking: 'sidecar' })],
+        roles: [workers({ instances: 1 }), role({ name: 'ps', kind: 'service' }), role({ name: 'tensorboard', kind: 'sidecar' })],
       }),
     );
     const ps = scene.container('ps:0');
@@ -127,12 +127,14 @@ describe('jobs without failures', () => {
   });
 
   it.each([
-    ['has no rank', { ranked: false, restart: { policy: 'on-failure', maxRestarts: 0 } }],
-    ['has no rank and is never restarted', { ranked: false, restart: { policy: 'never', maxRestarts: 3 } }],
-    ['has a rank', { ranked: true, restart: { policy: 'on-failure', maxRestarts: 1 } }],
+    ['has no rank', { kind: 'independent', restart: { policy: 'on-failure', maxRestarts: 0 } }],
+    ['has no rank and is never restarted', { kind: 'independent', restart: { policy: 'never', maxRestarts: 3 } }],
+    ['has a rank', { kind: 'gang', restart: { policy: 'on-failure', maxRestarts: 1 } }],
   ] as const)('a job continues after the final failure of a task that %s when the chief decides', (_, changes) => {
-    const chief = workers({ name: 'chief', instances: 1, ranked: changes.ranked });
-    const scene = JobScenario.running(frozen({ success: 'chief', roles: [chief, role({ name: 'helper', instances: 2, ...changes })] }));
+    const chief = workers({ name: 'chief', instances: 1, kind: changes.kind });
+    const scene = JobScenario.running(
+      frozen({ successPolicy: 'chief', roles: [chief, role({ name: 'helper', instances: 2, ...changes })] }),
+    );
     const attempts = changes.restart.policy === 'never' ? 1 : changes.restart.maxRestarts + 1;
     for (let attempt = 0; attempt < attempts; attempt++) {
       expect(scene.task('helper:1').state).toBe('running');
@@ -148,7 +150,7 @@ describe('jobs without failures', () => {
     scene.wait(11_000);
     scene.serve();
     expect(scene.status().state).toBe('RUNNING');
-    if (changes.ranked) {
+    if (changes.kind === 'gang') {
       expect(
         scene
           .of('start')
@@ -165,9 +167,9 @@ describe('jobs without failures', () => {
 
   it('a job fails with the final failure of the chief or of a parameter server if success is chief', () => {
     const never = { policy: 'never', maxRestarts: 0 } as const;
-    const servers = role({ name: 'ps', tracking: 'untracked', servesParameters: true, restart: never });
+    const servers = role({ name: 'ps', kind: 'service', servesParameters: true, restart: never });
     for (const name of ['worker:0', 'ps:0']) {
-      const scene = JobScenario.running(frozen({ success: 'chief', roles: [workers({ restart: never }), servers] }));
+      const scene = JobScenario.running(frozen({ successPolicy: 'chief', roles: [workers({ restart: never }), servers] }));
       scene.exit(scene.container('worker:1'), 3);
       expect(scene.status().state).toBe('RUNNING');
       scene.exit(scene.container(name), 3);
@@ -176,7 +178,7 @@ describe('jobs without failures', () => {
   });
 
   it('a job succeeds with the chief if success is chief', () => {
-    const scene = JobScenario.running(frozen({ success: 'chief', roles: [workers()] }));
+    const scene = JobScenario.running(frozen({ successPolicy: 'chief', roles: [workers()] }));
     scene.exit(scene.container('worker:0'), 0);
     expect(scene.status().state).toBe('SUCCEEDED');
   });
@@ -533,7 +535,7 @@ describe('failing programs', () => {
     });
   });
 
-  it('an error that a restart would repeat fails the job immediately, unless retryOn lists exit codes', () => {
+  it('an error that a restart would repeat fails the job immediately, unless onExitCodes lists exit codes', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1, { stderr: 'TonyError: epochs is 0', permanent: true });
     expect(scene.status()).toMatchObject({
@@ -541,7 +543,7 @@ describe('failing programs', () => {
       message:
         'worker:1 failed with an error that a restart would repeat: its program on h2:1 exited with code 1.\nLast lines of its stderr:\nTonyError: epochs is 0',
     });
-    const own = JobScenario.running(frozen({ roles: [workers({ retryOn: [1] })] }));
+    const own = JobScenario.running(frozen({ roles: [workers({ restart: { onExitCodes: [1] } })] }));
     own.exit('c2', 1, { permanent: true });
     own.serve();
     expect(own.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
@@ -624,7 +626,7 @@ describe('failing programs', () => {
 
   it('the failure of a sidecar never fails the job', () => {
     const scene = JobScenario.running(
-      frozen({ roles: [workers(), role({ name: 'tensorboard', tracking: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } })] }),
+      frozen({ roles: [workers(), role({ name: 'tensorboard', kind: 'sidecar', restart: { policy: 'on-failure', maxRestarts: 1 } })] }),
     );
     for (let n = 0; n < 2; n++) {
       scene.exit(scene.container('tensorboard:0'), 1);
@@ -640,7 +642,7 @@ describe('failing programs', () => {
 
   it('an untracked program fails the job when it has used up its restarts', () => {
     const scene = JobScenario.running(
-      frozen({ roles: [workers(), role({ name: 'ps', tracking: 'untracked', restart: { policy: 'on-failure', maxRestarts: 0 } })] }),
+      frozen({ roles: [workers(), role({ name: 'ps', kind: 'service', restart: { policy: 'on-failure', maxRestarts: 0 } })] }),
     );
     scene.exit(scene.container('ps:0'), 1);
     expect(scene.status().state).toBe('FAILED');
@@ -717,8 +719,8 @@ describe('container losses that the cluster causes', () => {
   it('a task that the job has given up takes the state of the corrected cause', () => {
     const never = { policy: 'never', maxRestarts: 0 } as const;
     const job = frozen({
-      success: 'chief',
-      roles: [workers({ instances: 1 }), role({ name: 'helper', ranked: false, tracking: 'tracked', restart: never })],
+      successPolicy: 'chief',
+      roles: [workers({ instances: 1 }), role({ name: 'helper', kind: 'independent', restart: never })],
     });
     const givenUp = (silence: boolean): JobScenario => {
       const scene = JobScenario.running(job);
@@ -787,7 +789,7 @@ describe('container losses that the cluster causes', () => {
 
   it.each(['memory', 'time'])('a task that ends by its %s limit has failed, and its status names the node', (limit) => {
     const restart = { policy: 'never', maxRestarts: 0 } as const;
-    const scene = JobScenario.running(frozen({ roles: [workers({ restart, timeLimitMs: 5_000 })] }));
+    const scene = JobScenario.running(frozen({ roles: [workers({ restart, timeoutMs: 5_000 })] }));
     const nodes = [0, 1].map((index) => scene.task(`worker:${index}`).node);
     if (limit === 'memory') {
       scene.end('c2', 'memory-exceeded', -104);
@@ -1452,7 +1454,7 @@ describe('notices', () => {
 });
 
 describe('TensorBoard', () => {
-  const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar', spare: true, restart: { policy: 'on-failure', maxRestarts: 1 } });
+  const tensorboard = role({ name: 'tensorboard', kind: 'sidecar', spare: true, restart: { policy: 'on-failure', maxRestarts: 1 } });
   const withTensorBoard = (changes: Partial<Parameters<typeof frozen>[0]> = {}) =>
     frozen({ roles: [workers(), tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 }, ...changes });
 

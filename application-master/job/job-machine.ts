@@ -49,7 +49,7 @@ function preemptionAnnounced(transition: Transition, containerIds: readonly stri
     return;
   }
   for (const { role, state, container, generation } of transition.state.tasks) {
-    if (role.ranked && state === 'running' && container !== null) {
+    if (role.kind === 'gang' && state === 'running' && container !== null) {
       transition.act({ type: 'order-checkpoint', containerId: container.id, generation });
     }
   }

@@ -6,7 +6,7 @@ import { JobScenario } from './simulator/job-scenario.ts';
 import type { JobState } from './state/job-state.ts';
 import { type TaskChanges, Transition } from './state/transition.ts';
 
-const sidecar = role({ name: 'tensorboard', tracking: 'sidecar', spare: true });
+const sidecar = role({ name: 'tensorboard', kind: 'sidecar', spare: true });
 const serving = { logdir: null, serve: true, memoryMb: 1024 };
 const scene = JobScenario.running(frozen({ roles: [workers()] }));
 
@@ -58,7 +58,7 @@ test('TensorBoard is off when the job requests none', () => {
 });
 
 test('the status contains the first failure as data, and ignores failures of sidecars', () => {
-  const job = JobScenario.running(frozen({ roles: [workers(), role({ name: 'logger', tracking: 'sidecar' })] }));
+  const job = JobScenario.running(frozen({ roles: [workers(), role({ name: 'logger', kind: 'sidecar' })] }));
   const [first, second, third] = job.state.tasks.map(({ container }) => container?.id ?? '');
   job.exit(third ?? '', 4, { stderr: 'sidecar' });
   expect(job.status().failure).toBeNull();

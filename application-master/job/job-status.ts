@@ -53,7 +53,7 @@ function phaseOf(state: JobState): Phase {
   if (state.admission.held !== null) {
     return phase(state.admission.held === '' ? 'STARTING' : 'WAITING', state.admission.held);
   }
-  const awaited = awaitedTasks(state).filter((task) => task.role.tracking !== 'sidecar');
+  const awaited = awaitedTasks(state).filter((task) => task.role.kind !== 'sidecar');
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
   // The gang does not form while it waits for other roles.
   const gang = state.tasks.some((task) => inGang(task.role) && task.wait.held) ? null : state.gang;

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 
-const servers = () => role({ name: 'ps', instances: 2, tracking: 'untracked', servesParameters: true });
+const servers = () => role({ name: 'ps', instances: 2, kind: 'service', servesParameters: true });
 
 function job() {
   return frozen({ roles: [workers(), servers()], strategy: { type: 'parameter-server', staleness: null, wireSecurity: 'none' } });

@@ -88,11 +88,11 @@ function giveUp(transition: Transition, failure: Failure, end: NonNullable<Retur
   const { task, cause } = failure;
   transition.update(task.slot, { state: endStateOf(cause) });
   // The job can continue without a sidecar, but not without a gang member.
-  if (task.role.tracking === 'sidecar' && !inGang(task.role)) {
+  if (task.role.kind === 'sidecar' && !inGang(task.role)) {
     return;
   }
   const expendable = isExpendable(transition.state, task);
-  if (!canBeGivenUp(transition.state, task) || (end.why === 'gang-restarts' && expendable)) {
+  if (!canBeGivenUp(transition.state, task) || (end.why !== 'restarts' && expendable)) {
     const diagnostics = `${failureDiagnostics(transition.state, failure, end.text)}${describeWaitingRoles(transition.state, task)}`;
     decide(transition, { state: 'FAILED', diagnostics }, { role: task.role.name, index: task.index, why: end.why });
     return;

@@ -1,16 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { frozen, role, workers } from '../../conf/job.fixture.ts';
-import type { Role } from '../../conf/job.ts';
+import { frozen, type RoleChanges, role, workers } from '../../conf/job.fixture.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
 import { LIMITS } from './state/job-state.ts';
 
-const load = (changes: Partial<Role> = {}) => role({ name: 'load', ...changes });
+const load = (changes: RoleChanges = {}) => role({ name: 'load', ...changes });
 const afterLoad = { after: [{ role: 'load', state: 'succeeded' }] } as const;
 const never = { policy: 'never', maxRestarts: 3 } as const;
 const endAfter = (roles: string[], withinMs: number, late: 'stop' | 'fail' = 'stop') => ({ endAfter: { roles, withinMs, late } });
-const chief = (changes: Partial<Role> = {}) => role({ name: 'chief', ranked: true, chief: true, ...changes });
-const follower = (changes: Partial<Role> = {}) => role({ name: 'worker', instances: 2, ranked: true, ...changes });
+const chief = (changes: RoleChanges = {}) => role({ name: 'chief', kind: 'gang', chief: true, ...changes });
+const follower = (changes: RoleChanges = {}) => role({ name: 'worker', instances: 2, kind: 'gang', ...changes });
 
 describe('roles that wait for other roles', () => {
   const staged = frozen({ roles: [load(), workers(afterLoad), role({ name: 'evaluator' })] });
@@ -93,7 +92,7 @@ describe('roles that wait for other roles', () => {
   });
 
   it('the job fails if a role waits for a sidecar that fails permanently', () => {
-    const scene = JobScenario.running(frozen({ roles: [load({ restart: never, tracking: 'sidecar' }), workers(afterLoad)] }));
+    const scene = JobScenario.running(frozen({ roles: [load({ restart: never, kind: 'sidecar' }), workers(afterLoad)] }));
     scene.exit(scene.container('load:0'), 3);
     expect(scene.result?.diagnostics).toMatch(
       /^Role worker cannot start: it waits until load has succeeded, but load:0 has failed: its program on h\d:1 exited with code 3\.$/,
@@ -101,7 +100,7 @@ describe('roles that wait for other roles', () => {
   });
 
   it('a role that waits for another role delays neither TensorBoard nor the extra tasks of an elastic role', () => {
-    const tensorboard = role({ name: 'tensorboard', tracking: 'sidecar' });
+    const tensorboard = role({ name: 'tensorboard', kind: 'sidecar' });
     const evaluator = role({ name: 'evaluator', after: [{ role: 'worker', state: 'succeeded' }] });
     const scene = JobScenario.running(
       frozen({ roles: [workers({ maxInstances: 3 }), evaluator, tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 } }),
@@ -112,19 +111,21 @@ describe('roles that wait for other roles', () => {
   });
 });
 
-describe('later attempts', () => {
-  const staged = frozen({ roles: [load(), workers(afterLoad)] });
-  const next = (scene: JobScenario, job = staged) => {
-    const later = new JobScenario(job, 2, scene.snapshot);
-    later.now = scene.now + 30_000;
-    later.register(
-      scene.state.tasks.flatMap(({ container }) =>
-        container === null ? [] : [{ id: container.id, role: container.role, node: container.node, nodeHttp: '', memoryMb: 1024 }],
-      ),
-    );
-    return later;
-  };
+/** Starts a later attempt, to which the ResourceManager reports the containers of the earlier one. */
+function next(scene: JobScenario, job = staged): JobScenario {
+  const later = new JobScenario(job, 2, scene.snapshot);
+  later.now = scene.now + 30_000;
+  later.register(
+    scene.state.tasks.flatMap(({ container }) =>
+      container === null ? [] : [{ id: container.id, role: container.role, node: container.node, nodeHttp: '', memoryMb: 1024 }],
+    ),
+  );
+  return later;
+}
 
+const staged = frozen({ roles: [load(), workers(afterLoad)] });
+
+describe('later attempts', () => {
   it('a later attempt keeps waiting in the first stage, and continues with the second stage', () => {
     const scene = JobScenario.running(staged);
     const later = next(scene);
@@ -167,8 +168,8 @@ describe('later attempts', () => {
     expect(later.wanted('worker')).toBe(2);
   });
 
-  it('a later attempt counts the time before its start towards `endAfter` and `timeLimit`', () => {
-    const job = frozen({ roles: [load(), role({ name: 'db', timeLimitMs: 50_000, ...endAfter(['load'], 45_000) })] });
+  it('a later attempt counts the time before its start towards `endAfter` and `timeout`', () => {
+    const job = frozen({ roles: [load(), role({ name: 'db', timeoutMs: 50_000, ...endAfter(['load'], 45_000) })] });
     const scene = JobScenario.running(job);
     scene.exit(scene.container('load:0'), 0);
     const ofEnd = next(scene, job);
@@ -177,11 +178,11 @@ describe('later attempts', () => {
     expect(ofEnd.result).toBeNull();
     ofEnd.wait(2_000);
     expect(ofEnd.status().state).toBe('SUCCEEDED');
-    const limited = JobScenario.running(frozen({ roles: [role({ name: 'db', timeLimitMs: 50_000 })] }));
-    const ofLimit = next(limited, frozen({ roles: [role({ name: 'db', timeLimitMs: 50_000 })] }));
+    const limited = JobScenario.running(frozen({ roles: [role({ name: 'db', timeoutMs: 50_000 })] }));
+    const ofLimit = next(limited, frozen({ roles: [role({ name: 'db', timeoutMs: 50_000 })] }));
     ofLimit.hello(ofLimit.container('db:0'), { phase: 'running', generation: 1 });
     ofLimit.wait(21_000);
-    expect(ofLimit.failure('db:0')).toContain('ran longer than its time limit of 50 s (roles.db.timeLimit)');
+    expect(ofLimit.failure('db:0')).toContain('ran longer than its time limit of 50 s (roles.db.timeout)');
   });
 });
 
@@ -212,7 +213,7 @@ describe('roles with endAfter', () => {
   });
 
   it('a role with endAfter is stopped together with the parameter servers', () => {
-    const ps = role({ name: 'ps', tracking: 'untracked', servesParameters: true });
+    const ps = role({ name: 'ps', kind: 'service', servesParameters: true });
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 0)), ps] }));
     scene.exit(scene.container('chief:0'), 0);
     scene.wait(6_000);
@@ -270,7 +271,7 @@ describe('roles with endAfter', () => {
 });
 
 describe('time limits', () => {
-  const limited = (changes: Partial<Role> = {}) => frozen({ roles: [workers({ timeLimitMs: 20_000, ...changes })] });
+  const limited = (changes: RoleChanges = {}) => frozen({ roles: [workers({ timeoutMs: 20_000, ...changes })] });
 
   it('a task fails at its time limit, uses up one of its restarts, and gets the full time again for its next program', () => {
     const scene = JobScenario.running(limited({ restart: { policy: 'on-failure', maxRestarts: 1 } }));
@@ -314,28 +315,28 @@ describe('time limits', () => {
   });
 });
 
-describe('retryOn', () => {
-  const one = (changes: Partial<Role>) => JobScenario.running(frozen({ roles: [role({ name: 'worker', chief: true, ...changes })] }));
+describe('onExitCodes', () => {
+  const one = (changes: RoleChanges) => JobScenario.running(frozen({ roles: [role({ name: 'worker', chief: true, ...changes })] }));
 
-  it('a task with retryOn restarts only after these exit codes', () => {
-    const scene = one({ retryOn: [75] });
+  it('a task with onExitCodes restarts only after these exit codes', () => {
+    const scene = one({ restart: { onExitCodes: [75] } });
     scene.exit(scene.container('worker:0'), 75);
     scene.serve();
     expect(scene.task('worker:0')).toMatchObject({ state: 'running', failures: 1 });
     scene.exit(scene.container('worker:0'), 3);
-    expect(scene.result?.diagnostics).toMatch(/^worker:0 failed, and its role restarts only after exit code 75 \(retryOn\): /);
+    expect(scene.result?.diagnostics).toMatch(/^worker:0 failed, and its role restarts only after exit code 75 \(restart\.onExitCodes\): /);
   });
 
-  it('retryOn does not lift the limit on the number of restarts', () => {
-    const scene = one({ retryOn: [75], restart: { policy: 'on-failure', maxRestarts: 1 } });
+  it('onExitCodes does not lift the limit on the number of restarts', () => {
+    const scene = one({ restart: { maxRestarts: 1, onExitCodes: [75] } });
     scene.exit(scene.container('worker:0'), 75);
     scene.serve();
     scene.exit(scene.container('worker:0'), 75);
     expect(scene.result?.diagnostics).toContain('only 1 restart is allowed');
   });
 
-  it('a task with retryOn also restarts after failures that are not exits of its program', () => {
-    const scene = one({ retryOn: [] });
+  it('a task with onExitCodes also restarts after failures that are not exits of its program', () => {
+    const scene = one({ restart: { onExitCodes: [] } });
     scene.end(scene.container('worker:0'), 'disks-failed');
     scene.serve();
     expect(scene.task('worker:0').state).toBe('running');
@@ -345,14 +346,72 @@ describe('retryOn', () => {
     expect(scene.result).toBeNull();
   });
 
-  it('retryOn counts an end by signal n as exit code 128 + n', () => {
-    const scene = one({ retryOn: [137] });
+  it('onExitCodes counts an end by signal n as exit code 128 + n', () => {
+    const scene = one({ restart: { onExitCodes: [137] } });
     scene.exit(scene.container('worker:0'), -1, { signal: 'SIGKILL' });
     scene.wait(LIMITS.truthMs + 500);
     scene.serve();
     expect(scene.task('worker:0')).toMatchObject({ state: 'running', failures: 1 });
     scene.exit(scene.container('worker:0'), -1, { signal: 'SIGSEGV' });
     scene.wait(LIMITS.truthMs + 500);
+    expect(scene.result?.state).toBe('FAILED');
+  });
+});
+
+describe('the limit on restarts of the whole job', () => {
+  const job = (maxRestarts: number, roles: Parameters<typeof frozen>[0]['roles']) =>
+    JobScenario.running(frozen({ restart: { maxRestarts }, roles }));
+  const fail = (scene: JobScenario, task: string) => {
+    scene.exit(scene.container(task), 3);
+    scene.wait(LIMITS.truthMs + 500);
+    scene.serve();
+  };
+
+  it('counts the failures of all tasks together, and a failure that restarts the gang once', () => {
+    const scene = job(2, [workers({ instances: 4 }), role({ name: 'other' })]);
+    fail(scene, 'worker:1');
+    fail(scene, 'other:0');
+    expect(scene.result).toBeNull();
+    fail(scene, 'worker:2');
+    expect(scene.result?.state).toBe('FAILED');
+    expect(scene.result?.diagnostics).toMatch(
+      /^worker:2 failed, but only 2 restarts are allowed in the whole job \(restart\.maxRestarts\): its program .* exited with code 3/,
+    );
+  });
+
+  it('counts neither failures that the cluster caused nor those of sidecars', () => {
+    const scene = job(0, [workers({ instances: 1 }), role({ name: 'watcher', kind: 'sidecar' })]);
+    scene.end(scene.container('worker:0'), 'preempted');
+    scene.serve();
+    fail(scene, 'watcher:0');
+    expect(scene.task('watcher:0').state).toBe('running');
+    expect(scene.result).toBeNull();
+    fail(scene, 'worker:0');
+    expect(scene.result?.diagnostics).toContain('only 0 restarts are allowed in the whole job');
+  });
+
+  it('a later attempt continues the count', () => {
+    const scene = job(1, [workers({ instances: 2 })]);
+    fail(scene, 'worker:1');
+    const later = next(scene, frozen({ restart: { maxRestarts: 1 }, roles: [workers({ instances: 2 })] }));
+    for (const task of ['worker:0', 'worker:1']) {
+      later.hello(later.container(task), { phase: 'running', generation: 2 });
+    }
+    later.serve();
+    later.exit(later.container('worker:0'), 3, { generation: 2 });
+    later.wait(LIMITS.truthMs + 500);
+    expect(later.result?.diagnostics).toContain('only 1 restart is allowed in the whole job');
+  });
+
+  it('a task without which the job continues uses no restart when it is given up', () => {
+    const helper = role({ name: 'helper', restart: { policy: 'never' } });
+    const scene = JobScenario.running(
+      frozen({ restart: { maxRestarts: 1 }, successPolicy: 'chief', roles: [workers({ instances: 1 }), helper] }),
+    );
+    fail(scene, 'helper:0');
+    fail(scene, 'worker:0');
+    expect(scene.result).toBeNull();
+    fail(scene, 'worker:0');
     expect(scene.result?.state).toBe('FAILED');
   });
 });
@@ -368,7 +427,11 @@ it('for any order of the roles, no role runs before the roles for which it waits
           one < other && names[other] === name ? [{ role: names[one] ?? '', state: 'succeeded' as const }] : [],
         );
       const scene = JobScenario.running(
-        frozen({ roles: order.map((name) => role({ name, chief: name === 'a', ranked: ranked && name === 'e', after: after(name) })) }),
+        frozen({
+          roles: order.map((name) =>
+            role({ name, chief: name === 'a', kind: ranked && name === 'e' ? 'gang' : 'independent', after: after(name) }),
+          ),
+        }),
       );
       const succeeded = new Set<string>();
       for (let round = 0; round < names.length && scene.result === null; round++) {

@@ -29,7 +29,7 @@ export function releaseRoles(transition: Transition): void {
     const failed = conditions.flatMap((condition) => decidingTasks(state, condition)).find(isGivenUp);
     if (conditions.every((condition) => isMet(state, condition))) {
       release(transition, role, conditions);
-    } else if (failed !== undefined && role.tracking !== 'sidecar') {
+    } else if (failed !== undefined && role.kind !== 'sidecar') {
       const diagnostics = `Role ${role.name} cannot start: it waits until ${describeConditions(conditions)}, but ${nameOf(failed)} has failed: ${describeNewestFailure(failed)}.`;
       decide(transition, { state: 'FAILED', diagnostics }, { role: failed.role.name, index: failed.index, why: 'awaited' });
       return;
@@ -70,7 +70,7 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
  * of containers that the job has at any one time (conf/role-stages.ts).
  */
 function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
-  const isRanked = tasks.some(({ role }) => role.name === name && role.ranked);
+  const isRanked = tasks.some(({ role }) => role.name === name && role.kind === 'gang');
   const counts = (role: string) => role === name || (isRanked && tasks.some((task) => task.role.name === role && inGang(task.role)));
   return (
     tasks.some(({ role, container }) => container !== null && counts(role.name)) ||
@@ -84,7 +84,7 @@ function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
  */
 function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
   const own = tasksOf(state, condition.role);
-  if (condition.state === 'running' || !own.some(({ role }) => role.ranked)) {
+  if (condition.state === 'running' || !own.some(({ role }) => role.kind === 'gang')) {
     return own;
   }
   const others = state.tasks.filter((task) => task.role.name !== condition.role && task.rank !== null && !isGivenUp(task));

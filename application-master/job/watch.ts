@@ -119,7 +119,7 @@ function endLoneRound(transition: Transition, slot: number): void {
     transition.update(slot, { wait: { since: transition.now, rounds: 0 } });
     return;
   }
-  if (rounds >= LIMITS.rounds && task.role.tracking !== 'sidecar') {
+  if (rounds >= LIMITS.rounds && task.role.kind !== 'sidecar') {
     const diagnostics = `${nameOf(task)} was not ready within ${formatDuration(timeoutMs)}, ${rounds} times in a row. ${sentence}`;
     decide(transition, { state: 'FAILED', diagnostics }, { role: task.role.name, index: task.index, why: 'late' });
   } else if (task.container !== null) {

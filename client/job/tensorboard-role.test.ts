@@ -8,8 +8,7 @@ test('withTensorBoard appends TensorBoard as a sidecar role without ranks', () =
   const { roles } = withTensorBoard(job('roles: {worker: {instances: 2}}\ntensorboard: {memory: 2g}'));
   expect(roles.map(({ name }) => name)).toEqual(['worker', 'tensorboard']);
   expect(roles[1]).toMatchObject({
-    tracking: 'sidecar',
-    ranked: false,
+    kind: 'sidecar',
     servesParameters: false,
     spare: true,
     chief: false,
@@ -19,7 +18,7 @@ test('withTensorBoard appends TensorBoard as a sidecar role without ranks', () =
   });
 });
 
-test.each(['roles: {worker: {}}\ntensorboard: false', 'roles: {worker: {}, tensorboard: {sidecar: true}}\ntensorboard: true'])(
+test.each(['roles: {worker: {}}\ntensorboard: false', 'roles: {worker: {}, tensorboard: {kind: sidecar}}\ntensorboard: true'])(
   'adds no role for %j',
   (text) => {
     const plain = job(text);

@@ -27,7 +27,7 @@ framework: pytorch
 env: {LEVEL: 1}
 command: python train.py
 checkpoint: {every: 7}
-success: chief
+successPolicy: chief
 roles:
   worker: {instances: 4, resources: {memory: 8g, gpus: 2}, env: {OWN: w}, restart: {maxRestarts: 9}}
   evaluator: {resources: {memory: 3g}}

@@ -10,7 +10,7 @@ export const NOTEBOOK_ROLE = 'notebook';
 /** Settings that the notebook takes from the chosen role. */
 const KEPT = ['resources', 'files', 'archives', 'env', 'nodeLabel', 'docker'] as const;
 /** Settings that do not apply to a job with a single task. */
-const DROPPED = ['command', 'success', 'gang', 'strategy', 'tensorboard', 'processesPerTask'] as const;
+const DROPPED = ['command', 'chief', 'successPolicy', 'restart', 'gang', 'strategy', 'tensorboard', 'processesPerTask'] as const;
 const DEFAULT_RESOURCES = { memory: '4g', vcores: 2 };
 
 export interface NotebookOptions {

@@ -31,6 +31,11 @@ export interface PlannedContainers {
   readonly resources: Room;
   readonly nodeLabel: string | null;
   readonly optional: boolean;
+  /**
+   * Ranks of the role's processes when the job starts, for example `0-1`. Null if the role has no ranks. An elastic role gets more ranks when
+   * it grows.
+   */
+  readonly ranks: string | null;
   /** Number of containers that fit now, or null if the number is unknown. */
   readonly fitNow: number | null;
   /** Command in job.yaml. Null for the ApplicationMaster and for a TensorBoard role that tony-ts adds. */

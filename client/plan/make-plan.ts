@@ -1,3 +1,4 @@
+import { gangRanks } from '../../conf/gang-ranks.ts';
 import type { Job } from '../../conf/job.ts';
 import { stagesOf } from '../../conf/role-stages.ts';
 import { formatMemory } from '../../conf/values/units.ts';
@@ -52,6 +53,7 @@ function commonPlan(
 /** Returns the container requests for the ApplicationMaster and for all roles, including an added TensorBoard role. */
 function asksOf(job: Job): PlannedAsk[] {
   const { memoryMb, vcores, nodeLabel } = job.master;
+  const ranks = gangRanks(job);
   return [
     masterAsk({ memory: memoryMb, vcores }, nodeLabel),
     ...withTensorBoard(job).roles.map((role): PlannedAsk => {
@@ -62,6 +64,7 @@ function asksOf(job: Job): PlannedAsk[] {
         resources: { memory, vcores: cores, ...(gpus > 0 ? { gpus } : {}), ...other },
         nodeLabel: role.nodeLabel,
         optional: role.spare,
+        ranks: ranks.get(role.name) ?? null,
         command: role.spare ? null : role.command,
       };
     }),

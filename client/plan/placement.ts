@@ -20,7 +20,7 @@ export type Counted = (resource: string) => boolean;
 export const MASTER = 'ApplicationMaster';
 
 export function masterAsk(resources: Room, nodeLabel: string | null): PlannedAsk {
-  return { role: MASTER, instances: { least: 1, most: 1 }, resources, nodeLabel, optional: false, command: null };
+  return { role: MASTER, instances: { least: 1, most: 1 }, resources, nodeLabel, optional: false, ranks: null, command: null };
 }
 
 interface PlacementOptions {

@@ -15,7 +15,7 @@ command: node train.ts --a-long-option with-a-value --another-option with-anothe
 tensorboard: true
 roles:
   worker: {instances: {min: 2, max: 4}, resources: {memory: 2g, gpus: 1}}
-  evaluator: {ranked: false, resources: {memory: 512m, yarn.io/fpga: 1}, nodeLabel: fast}
+  evaluator: {kind: independent, resources: {memory: 512m, yarn.io/fpga: 1}, nodeLabel: fast}
 `,
   { file: 'job.yaml', folder: '/nowhere' },
 );
@@ -91,7 +91,7 @@ test('plans the stages of a job separately: the containers of roles that run one
 framework: none
 command: ./run.sh
 roles:
-  prepare: {ranked: false, instances: 3, resources: {memory: 2g}}
+  prepare: {kind: independent, instances: 3, resources: {memory: 2g}}
   worker: {instances: 2, resources: {memory: 3g}, after: {role: prepare}}
 `,
     { file: 'job.yaml', folder: '/nowhere' },
@@ -150,8 +150,8 @@ test('prints a plan for this machine', () => {
   expect(lines).toEqual([
     'would start on this machine:',
     '     1 ApplicationMaster',
-    '  2..4 worker             node train.ts --a-long-option with-a-value --another…',
-    '     1 evaluator          node train.ts --a-long-option with-a-value --another…',
+    '  2..4 worker             ranks 0-1  node train.ts --a-long-option with-a-valu…',
+    '     1 evaluator                     node train.ts --a-long-option with-a-valu…',
     '     1 tensorboard',
     'copy: 12.3 kB (source 12.3 kB); already copied: tony 1.5 MB',
     'Left out of the source: .env.',

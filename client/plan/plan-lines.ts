@@ -16,6 +16,7 @@ export function planLines(plan: JobPlan, terminal: Terminal): string[] {
 interface Row {
   readonly role: string;
   readonly tasks: Span;
+  readonly ranks: string;
   readonly amounts: Readonly<Record<string, Span>>;
   readonly label: string;
   readonly fitNow: string;
@@ -24,18 +25,20 @@ interface Row {
 function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
   const { containers, total, headroom, notes } = plan;
   const types = Object.keys(total.resources).filter((name) => name === 'memory' || name === 'vcores' || isMore(total.resources[name]));
-  const rows: Row[] = containers.map(({ role, instances, resources, nodeLabel, fitNow }) => ({
+  const rows: Row[] = containers.map(({ role, instances, ranks, resources, nodeLabel, fitNow }) => ({
     role,
     tasks: instances,
+    ranks: ranks ?? '',
     amounts: Object.fromEntries(Object.entries(resources).map(([name, amount]) => [name, { least: amount, most: amount }])),
     label: nodeLabel ?? '',
     fitNow: fitNow === null ? '' : String(fitNow),
   }));
-  const all: Row = { role: 'all', tasks: total.containers, amounts: total.resources, label: '', fitNow: '' };
+  const all: Row = { role: 'all', tasks: total.containers, ranks: '', amounts: total.resources, label: '', fitNow: '' };
   const column = (title: string, keep: number, cell: (row: Row) => string): FittedColumn<Row> => ({ title, cell, align: 'right', keep });
   const columns: FittedColumn<Row>[] = [
     { title: 'role', cell: ({ role }) => role, least: 8, keep: 1, style: (row) => (row === all ? 'bold' : 'cyan') },
     column('tasks', 5, ({ tasks }) => spanText(tasks, String)),
+    { ...column('ranks', 2, ({ ranks }) => ranks), when: () => rows.some(({ ranks }) => ranks !== '') },
     ...types.map((type) => column(type, 4, ({ amounts }) => amountText(type, amounts[type]))),
     { ...column('fit now', 3, ({ fitNow }) => fitNow), when: () => rows.some(({ fitNow }) => fitNow !== '') },
     { title: 'label', cell: ({ label }) => label, least: 8, keep: 2, when: () => rows.some(({ label }) => label !== '') },
@@ -107,10 +110,12 @@ function lowered(sentence: string): string {
 
 function localLines(plan: JobPlan, terminal: Terminal): string[] {
   const width = Math.max(...plan.containers.map(({ role }) => role.length));
+  const rankText = (ranks: string | null): string => (ranks === null ? '' : `ranks ${ranks}`);
+  const rankWidth = Math.max(...plan.containers.map(({ ranks }) => rankText(ranks).length));
   return [
     'would start on this machine:',
-    ...plan.containers.flatMap(({ role, instances, command }) => {
-      const head = `${INDENT}${spanText(instances, String).padStart(4)} ${role.padEnd(width)}`;
+    ...plan.containers.flatMap(({ role, instances, ranks, command }) => {
+      const head = `${INDENT}${spanText(instances, String).padStart(4)} ${role.padEnd(width)}  ${rankText(ranks).padEnd(rankWidth)}`;
       return [command === null ? head.trimEnd() : `${head}  ${clipped(command, terminal.columns - 1 - head.length - 2)}`];
     }),
     ...uploadLines(plan, 'copy', 'already copied', terminal),

@@ -19,7 +19,7 @@ export async function resumeMemoryNotes(
   storage: Storage,
 ): Promise<string[]> {
   // The estimate describes tasks on CPUs that hold the whole training state.
-  const ranked = roles.filter(({ ranked, resources }) => ranked && resources.gpus === 0);
+  const ranked = roles.filter(({ kind, resources }) => kind === 'gang' && resources.gpus === 0);
   if (dir === null || frameworkOf(framework).trainingLibrary !== 'always' || strategy.type !== 'all-reduce' || ranked.length === 0) {
     return [];
   }

@@ -7,7 +7,7 @@ import { type ClusterRoom, fitOf } from './verdict.ts';
 const GIB = 1024;
 
 function ask(role: string, least: number, resources: Room, changes: Partial<PlannedAsk> = {}): PlannedAsk {
-  return { role, instances: { least, most: least }, resources, nodeLabel: null, optional: false, command: '', ...changes };
+  return { role, instances: { least, most: least }, resources, nodeLabel: null, optional: false, ranks: null, command: '', ...changes };
 }
 
 function node(host: string, free: Room, changes: Partial<NodeRoom> = {}): NodeRoom {

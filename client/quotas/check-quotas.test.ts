@@ -42,7 +42,7 @@ test('final values for roles apply to a role named tensorboard, but not to the T
     ['tensorboard', 3072],
   ]);
   expect(refusal(() => refuseNotFinal(job, site))).toBe('');
-  const own = parseJob(`${JOB.replace('worker: ', 'tensorboard: {sidecar: true, resources: {memory: 5g}}, worker: ')}`, {
+  const own = parseJob(`${JOB.replace('worker: ', 'tensorboard: {kind: sidecar, resources: {memory: 5g}}, worker: ')}`, {
     file: 'x',
     folder: '/',
     site,

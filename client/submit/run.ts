@@ -286,6 +286,7 @@ function jobOf(
   const document: JobInput = {
     command: `node --input-type=module --eval "import { runCall } from '${LIBRARY}'; await runCall();"`,
     ...conf,
+    chief: 'worker',
     name: options.name ?? conf.name ?? jobName(name),
     source: { path: source, exclude: typeof conf.source === 'object' ? (conf.source.exclude ?? []) : [] },
     data: { ...conf.data, [CALL_DATA]: call },
@@ -295,8 +296,7 @@ function jobOf(
         ...worker,
         instances: slots,
         resources: { memory, vcores, gpus, ...worker?.resources } as RoleInput['resources'],
-        chief: true,
-        ranked: true,
+        kind: 'gang',
       },
       ...others,
     },

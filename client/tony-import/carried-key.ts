@@ -103,7 +103,7 @@ function unused(key: string, value: string, { settings }: Conversion): Carrying 
     );
   }
   if (key === FAIL_ON_WORKER_FAILURE) {
-    return because('success is all: the tasks train together, or TonY waits for only one task');
+    return because('successPolicy is all: the tasks train together, or TonY waits for only one task');
   }
   if (/(jobtypes|-stage)$/.test(key)) {
     return because(
@@ -115,20 +115,23 @@ function unused(key: string, value: string, { settings }: Conversion): Carrying 
   return DEFAULT_VALUE;
 }
 
-/** Returns true if the draft contains any of the comma-separated keys. `roles.*.nodeLabel` matches every role. */
+/** Returns true if the draft contains any of the comma-separated keys. `roles.*.nodeLabel` matches every role. A place may end with a value. */
 function contains(draft: Draft, places: string): boolean {
-  const below = (value: unknown, keys: readonly string[]): boolean => {
+  const below = (value: unknown, keys: readonly string[], expected?: string): boolean => {
     const [key, ...rest] = keys;
     if (key === undefined) {
-      return value !== undefined && !isEmpty(value);
+      return expected === undefined ? value !== undefined && !isEmpty(value) : value === expected;
     }
     if (typeof value !== 'object' || value === null) {
       return false;
     }
     const entries = key === '*' ? Object.values(value) : Object.hasOwn(value, key) ? [(value as Record<string, unknown>)[key]] : [];
-    return entries.some((entry) => below(entry, rest));
+    return entries.some((entry) => below(entry, rest, expected));
   };
-  return places.split(', ').some((place) => place === 'framework' || below(draft, place.split('.')));
+  return places.split(', ').some((place) => {
+    const [key = '', expected] = place.split(': ');
+    return place === 'framework' || below(draft, key.split('.'), expected);
+  });
 }
 
 function isEmpty(value: unknown): boolean {

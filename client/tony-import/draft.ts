@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { Document, isCollection, visit } from 'yaml';
 import type { FrameworkName } from '../../conf/frameworks/names.ts';
+import type { RoleKind } from '../../conf/job.ts';
 import type { DraftOrder } from './tony-order.ts';
 
 /** Content of job.yaml, with the keys in the order in which they are written. `yamlOf` omits undefined and empty values. */
@@ -16,7 +17,7 @@ export interface Draft {
   readonly archives: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string>>;
   readonly roles: Readonly<Record<string, DraftRole>>;
-  readonly success: 'ended' | undefined;
+  readonly successPolicy: 'ended' | undefined;
   readonly gang: { readonly timeout: string | undefined };
   readonly heartbeat: { readonly interval: string | undefined; readonly missed: number | undefined };
   readonly tensorboard: { readonly logdir: string; readonly memory: string | undefined } | undefined;
@@ -43,11 +44,9 @@ export interface DraftRole extends DraftOrder {
   readonly archives: Readonly<Record<string, string>> | undefined;
   readonly nodeLabel: string | undefined;
   readonly docker: DraftDocker | undefined;
-  readonly untracked: true | undefined;
-  readonly ranked: boolean | undefined;
-  readonly sidecar: true | undefined;
+  readonly kind: RoleKind | undefined;
   readonly restart: { readonly policy: 'never' } | undefined;
-  readonly timeLimit: string | undefined;
+  readonly timeout: string | undefined;
 }
 
 const ON_ONE_LINE = new Set([

@@ -57,7 +57,7 @@ roles:
   ps:
     instances: 2
     resources: {memory: 3072m, vcores: 1}
-    untracked: true
+    kind: service
     restart: {policy: never}
 heartbeat: {interval: 500ms}
 tensorboard: {logdir: hdfs:///logs/mnist}
@@ -65,7 +65,7 @@ timeout: 7200s
 master: {memory: 1g}
 `);
   expect(missing).toEqual([]);
-  expect(jobOf(yaml)).toMatchObject({ framework: 'tfjs', timeoutMs: 7_200_000, roles: [{ instances: 4 }, { tracking: 'untracked' }] });
+  expect(jobOf(yaml)).toMatchObject({ framework: 'tfjs', timeoutMs: 7_200_000, roles: [{ instances: 4 }, { kind: 'service' }] });
 });
 
 test('reports the equivalent of each key in job.yaml, or why it has none', () => {
@@ -157,7 +157,7 @@ test("drops the task that runs Horovod's rendezvous in TonY", () => {
     'tony.application.untracked.jobtypes': 'driver',
   });
   expect(missing).toEqual([]);
-  expect(jobOf(yaml)).toMatchObject({ framework: 'horovod', roles: [{ name: 'worker', instances: 2, ranked: true, tracking: 'tracked' }] });
+  expect(jobOf(yaml)).toMatchObject({ framework: 'horovod', roles: [{ name: 'worker', instances: 2, kind: 'gang' }] });
   const remark = expect.stringContaining('rendezvous');
   const dropped = ['tony.driver.instances', 'tony.driver.command', 'tony.horovod.driver.mode.debug'];
   expect(keys.filter(({ key }) => dropped.includes(key))).toMatchObject(dropped.map((key) => ({ key, to: null, remark })));
@@ -181,10 +181,10 @@ describe("converts TonY's order of roles:", () => {
     expect(jobOf(yaml)).toMatchObject({
       framework: 'tensorflow',
       roles: [
-        { name: 'worker', ranked: true, after: waits },
-        { name: 'ps', ranked: true, after: waits },
-        { name: 'db', ranked: false, after: [] },
-        { name: 'dbloader', ranked: false, after: [] },
+        { name: 'worker', kind: 'gang', after: waits },
+        { name: 'ps', kind: 'gang', after: waits },
+        { name: 'db', kind: 'independent', after: [] },
+        { name: 'dbloader', kind: 'independent', after: [] },
       ],
     });
     expect(keys.slice(-2).map(({ to }) => to)).toEqual(['roles.*.after', 'roles.*.after']);
@@ -237,7 +237,7 @@ describe("converts TonY's order of roles:", () => {
 
   test('the time limit of tasks applies to each role', () => {
     const { yaml } = convert({ ...python, 'tony.worker.instances': '1', 'tony.task.executor.execution-timeout-ms': '90000' });
-    expect(jobOf(yaml).roles).toMatchObject([{ timeLimitMs: 90_000 }]);
+    expect(jobOf(yaml).roles).toMatchObject([{ timeoutMs: 90_000 }]);
   });
 });
 
@@ -254,10 +254,10 @@ describe('the converted job ends as in TonY:', () => {
       'tony.application.prepare-stage': 'prepare',
       'tony.application.untracked.jobtypes': 'ps',
     });
-    const { success, roles } = jobOf(yaml);
-    expect(success).toBe('ended');
+    const { successPolicy, roles } = jobOf(yaml);
+    expect(successPolicy).toBe('ended');
     const ps = roles.find(({ name }) => name === 'ps');
-    expect(ps).toMatchObject({ ranked: true, tracking: 'tracked', restart: { policy: 'never' } });
+    expect(ps).toMatchObject({ kind: 'gang', restart: { policy: 'never' } });
     expect(ps?.endAfter).toEqual({ roles: ['worker', 'chief', 'evaluator'], withinMs: 0, late: 'stop' });
     expect(keys.at(-1)).toMatchObject({ to: null, remark: expect.stringContaining('endAfter') });
   });
@@ -272,7 +272,7 @@ describe('the converted job ends as in TonY:', () => {
     ['horovod', { worker: 2 }, {}, 'all'],
     ['mxnet', { worker: 2, server: 2, scheduler: 1 }, {}, 'ended'],
     ['mxnet', { worker: 1, server: 2 }, { 'tony.application.untracked.jobtypes': 'server' }, 'all'],
-  ] as const)('%s with %o and %o: success is %s', (framework, roles, settings, success) => {
+  ] as const)('%s with %o and %o: successPolicy is %s', (framework, roles, settings, successPolicy) => {
     const { yaml, missing, differences } = convert({
       ...python,
       ...instances(roles),
@@ -280,7 +280,7 @@ describe('the converted job ends as in TonY:', () => {
       ...settings,
     });
     expect(missing).toEqual([]);
-    expect(jobOf(yaml).success).toBe(success);
+    expect(jobOf(yaml).successPolicy).toBe(successPolicy);
     // The report names a difference exactly if TonY ignores failures.
     const ignores =
       Object.entries(roles).some(([role, count]) => role === 'worker' && count > 1) && !Object.values(settings).includes('TRUE');
@@ -296,8 +296,8 @@ describe('the converted job ends as in TonY:', () => {
       'tony.application.stop-on-failure-jobtypes': 'loader',
     });
     expect(jobOf(yaml)).toMatchObject({
-      success: 'ended',
-      roles: [{ tracking: 'tracked', restart: { policy: 'on-failure' } }, { tracking: 'untracked' }, { restart: { policy: 'never' } }],
+      successPolicy: 'ended',
+      roles: [{ kind: 'gang', restart: { policy: 'on-failure' } }, { kind: 'service' }, { restart: { policy: 'never' } }],
     });
   });
 });

@@ -19,7 +19,7 @@ import {
   isTracked,
   isUntracked,
   SIDECAR,
-  successOf,
+  successPolicyOf,
   UNTRACKED,
 } from './tony-ending.ts';
 import { frameworkOf, isHorovodDriver } from './tony-framework.ts';
@@ -28,7 +28,7 @@ import { isTrue, memoryText, number, optionalMemory, positive } from './tony-val
 
 interface Converted {
   readonly framework: FrameworkName | undefined;
-  readonly success: 'ended' | undefined;
+  readonly successPolicy: 'ended' | undefined;
   readonly roles: readonly string[];
 }
 
@@ -39,16 +39,16 @@ const VARIABLES: Readonly<Record<string, string>> = {
 };
 
 /** Returns a sentence for each default of TonY that applies to this job and that differs in tony-ts. */
-function defaultsThatDiffer(settings: ReadonlyMap<string, string>, { framework, success, roles }: Converted): string[] {
+function defaultsThatDiffer(settings: ReadonlyMap<string, string>, { framework, successPolicy, roles }: Converted): string[] {
   const isUnset = (key: string): boolean => !settings.has(key);
   const chosen = settings.get('tony.application.framework')?.toLowerCase() ?? 'tensorflow';
   const tracked = roles.filter((role) => isTracked(settings, role));
   const differences: string[] = [];
   if (ignoresFailures(settings, roles)) {
     differences.push(
-      success === 'ended'
-        ? `Failed tasks: as in TonY, the job continues if a task other than the chief has failed for good (success: ended).`
-        : `Failed tasks: TonY ignores the failure of a task other than the chief (${FAIL_ON_WORKER_FAILURE}). In tony-ts, the job fails if a task fails after all its restarts. Write success: ended to continue without such tasks.`,
+      successPolicy === 'ended'
+        ? `Failed tasks: as in TonY, the job continues if a task other than the chief has failed for good (successPolicy: ended).`
+        : `Failed tasks: TonY ignores the failure of a task other than the chief (${FAIL_ON_WORKER_FAILURE}). In tony-ts, the job fails if a task fails after all its restarts. Write successPolicy: ended to continue without such tasks.`,
     );
     if (!tracked.includes('chief') && !tracked.includes('worker')) {
       differences.push(
@@ -203,7 +203,11 @@ export function convertTony(
   return {
     yaml,
     keys,
-    differences: defaultsThatDiffer(settings, { framework: draft.framework, success: draft.success, roles: Object.keys(draft.roles) }),
+    differences: defaultsThatDiffer(settings, {
+      framework: draft.framework,
+      successPolicy: draft.successPolicy,
+      roles: Object.keys(draft.roles),
+    }),
     missing: [
       ...missingOf(yaml, given.to ?? join(dirname(file), 'job.yaml')),
       ...unreadable.map(([key, value]) => `${key}  expected a whole number, found \`${value}\``),
@@ -260,7 +264,7 @@ function draftOf(
     ...draftFiles(settings.get('tony.containers.resources'), place),
     env: given.env,
     roles,
-    success: successOf(settings, framework, own),
+    successPolicy: successPolicyOf(settings, framework, own),
     gang: { timeout: gang === undefined ? undefined : `${Math.max(1, Math.min(LONGEST_GANG_S, Math.ceil(gang / 1000)))}s` },
     heartbeat: {
       interval: interval === undefined ? undefined : `${Math.max(100, Math.min(60_000, interval))}ms`,
@@ -294,7 +298,7 @@ function draftRole(settings: ReadonlyMap<string, string>, name: string, { framew
   const isPreparing = stages.prepare.includes(name);
   // TF_CONFIG contains the addresses of the parameter servers, so the parameter servers start together with the workers.
   const inCluster = framework === 'tensorflow' && name === UNTRACKED && untracked && !sidecar && !isPreparing;
-  const timeLimit = positive(settings.get('tony.task.executor.execution-timeout-ms'));
+  const timeout = positive(settings.get('tony.task.executor.execution-timeout-ms'));
   const order = draftOrder(settings, name, { roles, stages, isAwaited: (role) => isTracked(settings, role) });
   // Parameter servers do not end by themselves. As in TonY, they end when all tracked tasks have ended.
   const [first, ...others] = inCluster ? roles.filter((role) => isTracked(settings, role) && !stages.prepare.includes(role)) : [];
@@ -306,11 +310,9 @@ function draftRole(settings: ReadonlyMap<string, string>, name: string, { framew
     ...unlessEmpty(draftFiles(of('resources'), place)),
     nodeLabel: of('node-label') ?? settings.get('tony.application.node-label'),
     docker: draftDocker(settings, name),
-    untracked: (untracked && !sidecar && !inCluster) || undefined,
-    ranked: inCluster || (isPreparing && !sidecar && !untracked ? false : undefined),
-    sidecar: sidecar || undefined,
+    kind: sidecar ? 'sidecar' : inCluster ? 'gang' : untracked ? 'service' : isPreparing ? 'independent' : undefined,
     restart: (isStopping(settings, name) || inCluster) && !sidecar ? { policy: 'never' } : undefined,
-    timeLimit: timeLimit === undefined ? undefined : `${timeLimit}ms`,
+    timeout: timeout === undefined ? undefined : `${timeout}ms`,
     ...order,
     endAfter: order.endAfter ?? endWithOthers,
   };

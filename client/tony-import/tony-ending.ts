@@ -55,9 +55,9 @@ export function ignoresFailures(settings: Settings, roles: readonly string[]): b
 }
 
 /**
- * Returns the value of `success`. TonY ignores failures by default. If all tasks train together, the failure of one ends the others in TonY
+ * Returns the value of `successPolicy`. TonY ignores failures by default. If all tasks train together, the failure of one ends the others in TonY
  * as well, so the job must not continue with fewer tasks.
  */
-export function successOf(settings: Settings, framework: FrameworkName | undefined, roles: readonly string[]): 'ended' | undefined {
+export function successPolicyOf(settings: Settings, framework: FrameworkName | undefined, roles: readonly string[]): 'ended' | undefined {
   return ignoresFailures(settings, roles) && !trainsTogether(framework, roles) ? 'ended' : undefined;
 }

@@ -37,14 +37,14 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.application.distributed-mode': (value) =>
     value.toUpperCase() === 'GANG'
       ? not('tasks with ranks always start together')
-      : not('tasks with ranks always start together; if a role must not wait for the others, write `ranked: false`'),
-  'tony.application.untracked.jobtypes': to('roles.*.untracked'),
-  'tony.application.sidecar.jobtypes': to('roles.*.sidecar'),
+      : not('tasks with ranks always start together; if a role must not wait for the others, write `kind: independent`'),
+  'tony.application.untracked.jobtypes': to('roles.*.kind: service'),
+  'tony.application.sidecar.jobtypes': to('roles.*.kind: sidecar'),
   'tony.application.stop-on-failure-jobtypes': to('roles.*.restart.policy', 'policy never: the first failure of such a task fails the job'),
   'tony.application.fail-on-worker-failure-enabled': (value) =>
     isTrue(value)
-      ? not('success: all is the default')
-      : to('success', 'ended: the job waits for all tracked tasks, and continues without tasks that fail for good'),
+      ? not('successPolicy: all is the default')
+      : to('successPolicy', 'ended: the job waits for all tracked tasks, and continues without tasks that fail for good'),
   'tony.application.tensorboard-log-dir': to('tensorboard.logdir', "YARN's tracking URL opens TensorBoard"),
   'tony.application.prepare-stage': to(
     'roles.*.after',
@@ -89,7 +89,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.task.max-missed-heartbeats': to('heartbeat.missed'),
   'tony.task.metrics-interval-ms': not('executors report metrics with each heartbeat'),
   'tony.task.executor.execution-timeout-ms': (value) =>
-    Number(value) > 0 ? to('roles.*.timeLimit') : not('0 means no limit, which is also the default'),
+    Number(value) > 0 ? to('roles.*.timeout') : not('0 means no limit, which is also the default'),
   'tony.task.gpu-metrics.enabled': not(NOTHING_NEEDED),
   'tony.task.max-total-instances': not(OF_THE_SITE),
   'tony.container.allocation.timeout': (value) =>
@@ -100,7 +100,7 @@ export const APPLICATION_KEYS: Readonly<Record<string, Carrying | ((value: strin
   'tony.worker.timeout': (value) =>
     value === '0'
       ? not('0 means no timeout')
-      : not("`timeout` in job.yaml limits the whole job; a role's `timeLimit` limits each run of its programs"),
+      : not("`timeout` in job.yaml limits the whole job; a role's `timeout` limits each run of its programs"),
   'tony.other.namenodes': not('hdfs:// URIs of other clusters work without configuration'),
   'tony.gpu-exec-path': not('tony-ts finds nvidia-smi on the PATH of each node'),
   'tony.python-exec-path': not('include the interpreter in the command'),

@@ -11,7 +11,7 @@ const DETECTED: readonly (readonly ['job' | 'role', string, string])[] = [
   ['job', 'master: {memroy: 1g}', 'master.memroy'],
   ['job', 'tensorboard: {serve: maybe}', 'tensorboard.serve'],
   ['job', 'checkpoint: {keep: 0}', 'checkpoint.keep'],
-  ['role', 'timeLimit: 5', 'roles.extra.timeLimit'],
+  ['role', 'timeout: 5', 'roles.extra.timeout'],
   ['role', 'resources: {memory: much}', 'roles.extra.resources.memory'],
   ['role', 'resources: {memroy: 1g}', 'roles.extra.resources.memroy'],
 ];
@@ -19,9 +19,9 @@ const DETECTED: readonly (readonly ['job' | 'role', string, string])[] = [
 const UNDETECTED: readonly (readonly ['job' | 'role', string, string])[] = [
   ['job', 'data: {d: http://h/x}', 'data.d'],
   ['job', 'env: {TONY_RANK: 1}', 'env.TONY_RANK'],
-  ['role', 'sidecar: true, untracked: true', 'roles.extra.untracked'],
+  ['job', 'chief: nobody', 'chief'],
   ['role', 'after: [{role: nobody}]', 'roles.extra.after'],
-  ['role', 'restart: {policy: never}, retryOn: [1]', 'roles.extra.retryOn'],
+  ['role', 'restart: {policy: never, onExitCodes: [1]}', 'roles.extra.restart.onExitCodes'],
 ];
 
 test.each(DETECTED.flatMap((one) => UNDETECTED.map((other) => [one[1], other[1], [one, other]] as const)))(

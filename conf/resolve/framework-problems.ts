@@ -5,7 +5,7 @@ import { DEFAULT_FRAMEWORK, frameworkOf, frameworksThat } from '../frameworks.ts
 import type { JobYaml } from '../job-schema.ts';
 import { MOST_PROCESSES, processesOf } from '../processes.ts';
 import type { YamlProblem } from '../yaml-file.ts';
-import { isRanked, SERVING_ROLE } from './strategy-roles.ts';
+import { kindOf, SERVING_ROLE } from './strategy-roles.ts';
 
 /**
  * Rejects settings and commands that do not fit the job's framework.
@@ -36,7 +36,7 @@ function ownProblems(file: JobYaml): YamlProblem[] {
   const roles = Object.entries(file.roles).map(
     ([name, role]): FrameworkRole => ({
       name,
-      ranked: isRanked(name, role),
+      ranked: kindOf(file, name) === 'gang',
       tasks: role.instances.max,
       processes: processesOf(file.processesPerTask, role),
       words: scriptWords(commandOf(file, name)),
@@ -66,7 +66,8 @@ export function unprotected(framework: FrameworkName): string | undefined {
 }
 
 /** Rejects settings of the training library. */
-function trainingProblems({ framework, strategy, roles }: JobYaml): YamlProblem[] {
+function trainingProblems(file: JobYaml): YamlProblem[] {
+  const { framework, strategy, roles } = file;
   const problems: YamlProblem[] = [];
   if (strategy.type === 'parameter-server' || strategy.wire !== 'float32') {
     problems.push({
@@ -76,12 +77,11 @@ function trainingProblems({ framework, strategy, roles }: JobYaml): YamlProblem[
   } else if (strategy.wireSecurity !== 'none') {
     problems.push({ path: ['strategy', 'wireSecurity'], message: `${unprotected(framework)}; write \`wireSecurity: none\`` });
   }
-  const ps = roles[SERVING_ROLE];
-  if (ps !== undefined && !isRanked(SERVING_ROLE, ps) && !ps.untracked && !ps.sidecar) {
+  if (Object.hasOwn(roles, SERVING_ROLE) && (roles[SERVING_ROLE]?.kind ?? 'independent') === 'independent') {
     problems.push({
       path: ['roles', SERVING_ROLE],
       atKey: true,
-      message: `tony-ts has no parameter servers for framework ${framework}: remove the role, or write \`ranked: true\` if its tasks start together with the others`,
+      message: `tony-ts has no parameter servers for framework ${framework}: remove the role, or write \`kind: gang\` if its tasks start together with the others`,
     });
   }
   return problems;
@@ -117,14 +117,15 @@ function syncProblems({ framework, checkpoint: { sync } }: JobYaml): YamlProblem
     : [];
 }
 
-function processProblems({ framework, processesPerTask, roles }: JobYaml): YamlProblem[] {
+function processProblems(file: JobYaml): YamlProblem[] {
+  const { framework, processesPerTask, roles } = file;
   if (frameworkOf(framework).runsProcesses !== true) {
     const others = frameworksThat(({ runsProcesses }) => runsProcesses === true, 'and');
     const message = `applies only to frameworks ${others}: programs of other frameworks use all GPUs of their task`;
     return processesPerTask === 'auto' ? [] : [{ path: ['processesPerTask'], message }];
   }
   return Object.entries(roles)
-    .filter(([name, role]) => isRanked(name, role) && processesOf(processesPerTask, role) > MOST_PROCESSES)
+    .filter(([name, role]) => kindOf(file, name) === 'gang' && processesOf(processesPerTask, role) > MOST_PROCESSES)
     .map(([name]) => ({
       path: ['roles', name, 'resources', 'gpus'],
       message: `a task can run at most ${MOST_PROCESSES} processes: use more tasks with fewer GPUs, or set \`processesPerTask\``,

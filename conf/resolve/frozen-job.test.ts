@@ -71,10 +71,15 @@ test.each([
   ['an empty node label', withWorkers({ nodeLabel: '' }), /job\.roles\.0\.nodeLabel/],
   ['two chiefs', withWorkers({}, { name: 'other' }), /job\.roles: exactly one role must be the chief/],
   ['no chief', withWorkers({ chief: false }), /job\.roles: exactly one role must be the chief/],
-  ['a chief that is a sidecar', withWorkers({ tracking: 'sidecar', ranked: false }), /job\.roles\.0\.chief: the chief must be tracked/],
-  ['a rank for a sidecar', withWorkers({}, { name: 's', chief: false, tracking: 'sidecar' }), /job\.roles\.1\.ranked/],
+  ['a chief that is a sidecar', withWorkers({ kind: 'sidecar' }), /job\.roles\.0\.chief: the chief must be of kind gang or independent/],
+  ['an unknown kind', withWorkers({ kind: 'tracked' as 'gang' }), /job\.roles\.0\.kind/],
+  ['a limit on restarts that is not a number', withJob({ restart: { maxRestarts: -1 } }), /job\.restart\.maxRestarts/],
   ['parameter servers without the parameter-server strategy', withWorkers({ servesParameters: true }), /job\.roles\.0\.servesParameters/],
-  ['more restarts than job.yaml allows', withWorkers({ restart: { policy: 'never', maxRestarts: 10_001 } }), /job\.roles\.0\.restart/],
+  [
+    'more restarts than job.yaml allows',
+    withWorkers({ restart: { policy: 'never', maxRestarts: 10_001, onExitCodes: null } }),
+    /job\.roles\.0\.restart/,
+  ],
   ['a timeout of 0', withJob({ timeoutMs: 0 }), /job\.timeoutMs/],
   ['heartbeats once a day', withJob({ heartbeat: { intervalMs: 86_400_000, missed: 2 } }), /job\.heartbeat\.intervalMs/],
   ['an ApplicationMaster without memory', withJob({ master: { ...frozen.job.master, memoryMb: 0 } }), /job\.master\.memoryMb/],
@@ -82,7 +87,7 @@ test.each([
   ['an unknown key of the job', withJob({ maximum: 1 }), /job: .*maximum/],
   ['an unknown key of the file', JSON.stringify({ ...frozen, roles: [] }), /roles/],
   ['more instances than the maximum', withWorkers({ instances: 4 }), /job\.roles\.0\.maxInstances: is less than instances/],
-  ['a role without ranks that may grow', withWorkers({ maxInstances: 4, ranked: false }), /only a ranked role may grow/],
+  ['a role without ranks that may grow', withWorkers({ maxInstances: 4, kind: 'independent' }), /only a role of kind gang may grow/],
   ['two roles that may grow', withWorkers({ maxInstances: 4 }, { name: 'other', chief: false, maxInstances: 4 }), /only one role may grow/],
 ])('parseFrozenJob rejects %s', (_, text, message) => {
   expect(() => parseFrozenJob(text)).toThrow(expect.objectContaining({ code: 'JOB_INVALID', message: expect.stringMatching(message) }));

@@ -1,11 +1,11 @@
-import type { Role } from '../job.ts';
+import { isTracked } from '../job.ts';
 import type { JobYaml } from '../job-schema.ts';
 import { fileProblems } from '../shipped-files.ts';
 import { isUri } from '../values/is-uri.ts';
 import type { YamlPath } from '../yaml-document.ts';
 import type { YamlProblem } from '../yaml-file.ts';
 import { type OrderedRole, orderProblems } from './role-order.ts';
-import { chiefOf, isRanked, isServing, strategyProblems, withStrategyRoles } from './strategy-roles.ts';
+import { chiefOf, isServing, kindOf, strategyProblems, withStrategyRoles } from './strategy-roles.ts';
 
 // Rules of job.yaml for keys that depend on each other.
 
@@ -13,7 +13,7 @@ import { chiefOf, isRanked, isServing, strategyProblems, withStrategyRoles } fro
 const INDEPENDENT: ReadonlySet<unknown> = new Set(
   [
     ['name', 'queue', 'nodeLabel', 'priority', 'tags', 'acls', 'kerberos', 'remoteAccess', 'runtime', 'python', 'docker', 'master'],
-    ['data', 'files', 'archives', 'env', 'checkpoint', 'tensorboard', 'timeout', 'timeLimit', 'heartbeat', 'gang', 'resources'],
+    ['data', 'files', 'archives', 'env', 'checkpoint', 'tensorboard', 'timeout', 'heartbeat', 'gang', 'resources'],
   ].flat(),
 );
 
@@ -64,50 +64,34 @@ export function meaningProblems(file: JobYaml): YamlProblem[] {
         message: 'neither the role nor the job sets a command: write `command: node train.ts`',
       });
     }
-    if (role.restart.policy === 'never' && role.retryOn !== undefined) {
+    if (role.restart.policy === 'never' && role.restart.onExitCodes !== undefined) {
       problems.push({
-        path: ['roles', name, 'retryOn'],
-        message: 'has no effect with `restart.policy: never`: remove one of the two keys',
+        path: ['roles', name, 'restart', 'onExitCodes'],
+        message: 'has no effect with `policy: never`: remove one of the two keys',
       });
     }
-    if (role.sidecar && role.untracked) {
-      problems.push({ path: ['roles', name, 'untracked'], message: 'a role cannot be both sidecar and untracked' });
-    }
-    if (role.chief === true && (role.sidecar || role.untracked)) {
-      problems.push({
-        path: ['roles', name, 'chief'],
-        message: 'the chief must be tracked: remove sidecar and untracked, or choose another role',
-      });
-    }
-    if (role.ranked === true && (role.sidecar || role.untracked)) {
-      problems.push({
-        path: ['roles', name, 'ranked'],
-        message: 'only tracked roles can take part in all-reduce: remove sidecar and untracked',
-      });
-    }
+  }
+  if (file.chief !== undefined && file.roles[file.chief] === undefined) {
+    problems.push({ path: ['chief'], message: `there is no role \`${file.chief}\` (roles: ${names.join(', ')})` });
+  } else if (file.chief !== undefined && !isTracked({ kind: kindOf(file, file.chief) })) {
+    problems.push({
+      path: ['chief'],
+      message: `the job does not wait for role \`${file.chief}\` of kind ${kindOf(file, file.chief)}: choose a role of kind gang or independent`,
+    });
   }
   problems.push(
-    ...orderProblems(orderedRoles(complete), complete.success).map(({ path, message }) => ({ path: ['roles', ...path], message })),
+    ...orderProblems(orderedRoles(complete), complete.successPolicy).map(({ path, message }) => ({ path: ['roles', ...path], message })),
   );
-  const chiefs = names.filter((name) => file.roles[name]?.chief === true);
-  for (const name of chiefs.slice(1)) {
-    problems.push({ path: ['roles', name, 'chief'], message: `only one role can be the chief, and \`${chiefs[0]}\` is already the chief` });
-  }
   // Ignore roles that the strategy removes. If no role remains, `strategyProblems` reports the mistake.
-  const remaining = Object.entries(complete.roles);
-  if (remaining.length > 0 && remaining.every(([name, role]) => role.sidecar || role.untracked || isServing(file, name))) {
+  const remaining = Object.keys(complete.roles);
+  if (remaining.length > 0 && remaining.every((name) => !isTracked({ kind: kindOf(complete, name) }))) {
     problems.push({
       path: ['roles'],
       atKey: true,
-      message: 'at least one role must be tracked, because tracked tasks decide when the job ends',
+      message: 'at least one role must be of kind gang or independent, because the job ends when the tasks of these roles have ended',
     });
   }
   return problems;
-}
-
-export function trackingOf(file: JobYaml, name: string): Role['tracking'] {
-  const role = file.roles[name];
-  return role?.sidecar ? 'sidecar' : role?.untracked || isServing(file, name) ? 'untracked' : 'tracked';
 }
 
 function orderedRoles(file: JobYaml): OrderedRole[] {
@@ -116,9 +100,8 @@ function orderedRoles(file: JobYaml): OrderedRole[] {
     name,
     after: role.after ?? [],
     endAfter: role.endAfter === undefined ? null : { roles: role.endAfter.role },
-    tracking: trackingOf(file, name),
+    kind: kindOf(file, name),
     chief: name === chief,
-    ranked: isRanked(name, role),
     servesParameters: isServing(file, name),
   }));
 }

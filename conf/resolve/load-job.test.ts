@@ -51,19 +51,18 @@ describe('a job file', () => {
           env: {},
           nodeLabel: null,
           docker: null,
-          restart: { policy: 'on-failure', maxRestarts: 3 },
-          tracking: 'tracked',
+          restart: { policy: 'on-failure', maxRestarts: 3, onExitCodes: null },
+          kind: 'gang',
           chief: true,
-          ranked: true,
           servesParameters: false,
           spare: false,
-          retryOn: null,
-          timeLimitMs: null,
+          timeoutMs: null,
           after: [],
           endAfter: null,
         },
       ],
-      success: 'all',
+      successPolicy: 'all',
+      restart: { maxRestarts: null },
       gang: { timeoutMs: 300_000 },
       heartbeat: { intervalMs: 1000, missed: 10 },
       checkpoint: { dir: null, everySteps: 100, keep: 3, sync: null },
@@ -123,37 +122,37 @@ command: node train.ts
 roles:
   worker: {instances: 2, resources: {memory: 1.5g, vcores: 2, gpus: 1, yarn.io/fpga: 1}, env: {A: b}}
   evaluator: {command: node evaluate.ts}
-  board: {sidecar: true}
-  store: {untracked: true, restart: {policy: never}}
+  board: {kind: sidecar}
+  store: {kind: service, restart: {policy: never}}
 `);
     expect(job.source).toEqual({ path: '/home/alice/mnist', exclude: ['*.png'] });
     expect(job.data).toEqual({ mnist: '/home/alice/data', big: 'hdfs://nn/data/big' });
     expect(job.timeoutMs).toBe(7_200_000);
     expect(job.env).toEqual({ DEBUG: 'true', LEVEL: '3' });
-    expect(job.roles.map((role) => [role.name, role.tracking, role.ranked, role.chief, role.command])).toEqual([
-      ['worker', 'tracked', true, true, 'node train.ts'],
-      ['evaluator', 'tracked', false, false, 'node evaluate.ts'],
-      ['board', 'sidecar', false, false, 'node train.ts'],
-      ['store', 'untracked', false, false, 'node train.ts'],
+    expect(job.roles.map((role) => [role.name, role.kind, role.chief, role.command])).toEqual([
+      ['worker', 'gang', true, 'node train.ts'],
+      ['evaluator', 'independent', false, 'node evaluate.ts'],
+      ['board', 'sidecar', false, 'node train.ts'],
+      ['store', 'service', false, 'node train.ts'],
     ]);
     expect(job.roles[0]?.resources).toEqual({ memoryMb: 1536, vcores: 2, gpus: 1, other: { 'yarn.io/fpga': 1 } });
   });
 
   test.each(['tfjs', 'none'])(
-    'ranks tasks by default with framework %s, except those of evaluators, servers, sidecars and untracked roles',
+    'ranks tasks by default with framework %s, except those of evaluators, servers, sidecars and services',
     (framework) => {
       const roles =
-        '{worker: {}, solo: {ranked: false}, evaluator: {}, ps: {command: serve}, board: {sidecar: true}, store: {untracked: true}}';
+        '{worker: {}, solo: {kind: independent}, evaluator: {}, ps: {command: serve}, board: {kind: sidecar}, store: {kind: service}}';
       const job = parse(`name: x\nframework: ${framework}\ncommand: run\nroles: ${roles}\n`);
-      expect(job.roles.filter(({ ranked }) => ranked).map(({ name }) => name)).toEqual(['worker']);
+      expect(job.roles.filter(({ kind }) => kind === 'gang').map(({ name }) => name)).toEqual(['worker']);
     },
   );
 
   test.each([
     ['chief beside worker', '{worker: {}, chief: {}}', 'chief'],
     ['worker beside others', '{a: {}, worker: {}}', 'worker'],
-    ['the first tracked role', '{board: {sidecar: true}, a: {}, b: {}}', 'a'],
-    ['the role with chief: true', '{worker: {}, boss: {chief: true}}', 'boss'],
+    ['the first tracked role', '{board: {kind: sidecar}, a: {}, b: {}}', 'a'],
+    ['the role that the job names', '{worker: {}, boss: {}}\nchief: boss', 'boss'],
   ])('has one chief: %s', (_, roles, chief) => {
     const job = parse(`name: x\ncommand: 'true'\nroles: ${roles}\n`);
     expect(job.roles.filter((role) => role.chief).map((role) => role.name)).toEqual([chief]);
@@ -162,16 +161,15 @@ roles:
 
 describe('parameter servers', () => {
   const roles = (text: string) =>
-    parse(text).roles.map(({ name, instances, command, ranked, tracking, servesParameters }) => ({
+    parse(text).roles.map(({ name, instances, command, kind, servesParameters }) => ({
       name,
       instances,
       command,
-      ranked,
-      tracking,
+      kind,
       servesParameters,
     }));
-  const worker = { name: 'worker', instances: 2, command: 'node train.ts', ranked: true, tracking: 'tracked', servesParameters: false };
-  const ps = { name: 'ps', instances: 1, command: 'node train.ts', ranked: false, tracking: 'untracked', servesParameters: true };
+  const worker = { name: 'worker', instances: 2, command: 'node train.ts', kind: 'gang', servesParameters: false };
+  const ps = { name: 'ps', instances: 1, command: 'node train.ts', kind: 'service', servesParameters: true };
 
   test('are added by the strategy, as large as the chief but without GPUs', () => {
     const text =
@@ -192,10 +190,10 @@ describe('parameter servers', () => {
     expect(roles(text)).toEqual([worker]);
   });
 
-  test('do not include untracked roles named ps, which stay unchanged', () => {
-    const own = 'name: x\nroles: {ps: {command: serve, untracked: true}, worker: {instances: 2, command: node train.ts}}\n';
+  test('do not include services named ps, which stay unchanged', () => {
+    const own = 'name: x\nroles: {ps: {command: serve, kind: service}, worker: {instances: 2, command: node train.ts}}\n';
     expect(roles(own)).toEqual([{ ...ps, command: 'serve', servesParameters: false }, worker]);
-    const none = 'name: x\nframework: none\ncommand: run\nroles: {ps: {untracked: true}, worker: {}}\n';
+    const none = 'name: x\nframework: none\ncommand: run\nroles: {ps: {kind: service}, worker: {}}\n';
     expect(roles(none).map(({ name }) => name)).toEqual(['ps', 'worker']);
   });
 });
@@ -209,13 +207,13 @@ describe('framework pytorch', () => {
   const job = (more: string) => `name: a\nframework: pytorch\ncommand: python3 train.py\n${more}`;
 
   test('ranks the same roles as the other frameworks, and adds no parameter servers', () => {
-    const { roles, framework } = parse(job('roles: {chief: {}, worker: {instances: 2}, evaluator: {}, ps: {ranked: true}}\n'));
+    const { roles, framework } = parse(job('roles: {chief: {}, worker: {instances: 2}, evaluator: {}, ps: {kind: gang}}\n'));
     expect(framework).toBe('pytorch');
-    expect(roles.map(({ name, ranked, servesParameters }) => [name, ranked, servesParameters])).toEqual([
-      ['chief', true, false],
-      ['worker', true, false],
-      ['evaluator', false, false],
-      ['ps', true, false],
+    expect(roles.map(({ name, kind, servesParameters }) => [name, kind, servesParameters])).toEqual([
+      ['chief', 'gang', false],
+      ['worker', 'gang', false],
+      ['evaluator', 'independent', false],
+      ['ps', 'gang', false],
     ]);
   });
 
@@ -226,7 +224,7 @@ describe('framework pytorch', () => {
       'job.yaml:4:11  strategy: applies only to framework tfjs: the code of PyTorch programs determines how they exchange gradients; remove the key',
       'job.yaml:5:7  env.RANK: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all such variables yourself',
       'job.yaml:6:24  roles.worker.env.MASTER_PORT: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all such variables yourself',
-      'job.yaml:6:62  roles.ps: tony-ts has no parameter servers for framework pytorch: remove the role, or write `ranked: true` if its tasks start together with the others',
+      'job.yaml:6:62  roles.ps: tony-ts has no parameter servers for framework pytorch: remove the role, or write `kind: gang` if its tasks start together with the others',
     ]);
     expect(mistakes(job('strategy: {type: all-reduce, wire: float16}\nroles: {worker: {}}\n'))).toHaveLength(1);
   });
@@ -264,11 +262,11 @@ test('checkpoint.sync is a folder in the working directory of a program that doe
 
 test('framework tensorflow accepts the roles of TF_CONFIG', () => {
   const job = (roles: string) => `name: a\nframework: tensorflow\ncommand: python3 train.py\nroles: {${roles}}\n`;
-  const { roles } = parse(job('chief: {}, worker: {instances: 2}, ps: {ranked: true}, evaluator: {}, own: {ranked: false}'));
-  expect(roles.map(({ ranked }) => ranked)).toEqual([true, true, true, false, false]);
+  const { roles } = parse(job('chief: {}, worker: {instances: 2}, ps: {kind: gang}, evaluator: {}, own: {kind: independent}'));
+  expect(roles.map(({ kind }) => kind)).toEqual(['gang', 'gang', 'gang', 'independent', 'independent']);
   expect(mistakes(job('chief: {instances: 2}, trainer: {}'))).toEqual([
     'job.yaml:4:28  roles.chief.instances: TensorFlow allows only one chief',
-    'job.yaml:4:32  roles.trainer: TensorFlow recognises only tasks named chief, worker, ps and evaluator: rename the role, or write `ranked: false`',
+    'job.yaml:4:32  roles.trainer: TensorFlow recognises only tasks named chief, worker, ps and evaluator: rename the role, or write `kind: independent`',
   ]);
 });
 
@@ -286,6 +284,7 @@ test('a job file for a later version names this version, and lists no other mist
 });
 
 describe('mistakes', () => {
+  const ROLE = (more: string) => `name: a\ncommand: x\nroles: {b: {${more}}}`;
   const PS = (more: string) => `name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {${more}}, worker: {}}`;
   test('are reported together, in the order of the file, with line, column and correction', () => {
     expect(
@@ -332,23 +331,43 @@ gang: {timeout: 20m}
     ['no roles', 'name: a\n', /roles: is missing: at least one role is required/],
     ['empty roles', 'name: a\nroles: {}\n', /roles: at least one role is required/],
     ['no command anywhere', 'name: a\nroles: {worker: {}}\n', /roles\.worker: neither the role nor the job sets a command/],
-    ['only sidecars', 'name: a\ncommand: x\nroles: {b: {sidecar: true}}\n', /at least one role must be tracked/],
+    ['only sidecars', 'name: a\ncommand: x\nroles: {b: {kind: sidecar}}\n', /at least one role must be of kind gang or independent/],
     [
       'only sidecars beside a role that all-reduce drops',
-      'name: a\ncommand: x\nroles: {b: {sidecar: true}, ps: {}}\n',
-      /at least one role must be tracked/,
+      'name: a\ncommand: x\nroles: {b: {kind: sidecar}, ps: {}}\n',
+      /at least one role must be of kind gang or independent/,
     ],
     ['only servers, which the strategy does not use', 'name: a\ncommand: x\nroles: {ps: {}}\n', /no role would train: add a `worker` role/],
     [
-      'two chiefs',
-      'name: a\ncommand: x\nroles: {b: {chief: true}, c: {chief: true}}\n',
-      /only one role can be the chief, and `b` is already the chief/,
+      'a chief that is no role',
+      'name: a\ncommand: x\nchief: boss\nroles: {b: {}, c: {}}\n',
+      /3:8 {2}chief: there is no role `boss` \(roles: b, c\)/,
     ],
-    ['a chief that is a sidecar', 'name: a\ncommand: x\nroles: {b: {chief: true, sidecar: true}, c: {}}', /the chief must be tracked/],
     [
-      'a role that is both sidecar and untracked',
-      'name: a\ncommand: x\nroles: {b: {untracked: true, sidecar: true}, c: {}}',
-      /both sidecar and untracked/,
+      'a chief that is a sidecar',
+      'name: a\ncommand: x\nchief: b\nroles: {b: {kind: sidecar}, c: {}}',
+      /chief: the job does not wait for role `b` of kind sidecar: choose a role of kind gang or independent/,
+    ],
+    [
+      'an unknown kind',
+      'name: a\ncommand: x\nroles: {b: {kind: services}}',
+      /is not one of gang, independent, service, sidecar; did you mean `service`/,
+    ],
+    ['a sidecar in the old way', ROLE('sidecar: true'), /roles\.b\.sidecar: is not a known key: write `kind: sidecar`$/],
+    ['a service in the old way', ROLE('untracked: true'), /roles\.b\.untracked: is not a known key: write `kind: service`$/],
+    ['ranks in the old way', ROLE('ranked: false'), /write `kind: independent` for a role without ranks, `kind: gang` for one with ranks$/],
+    ['the chief in the old way', ROLE('chief: true'), /roles\.b\.chief: is not a known key: write `chief: b` next to `roles`$/],
+    [
+      'exit codes in the old way',
+      ROLE('retryOn: [1]'),
+      /roles\.b\.retryOn: is not a known key: write `restart: {onExitCodes: \[\.\.\.\]}`$/,
+    ],
+    ['a time limit in the old way', ROLE('timeLimit: 1h'), /roles\.b\.timeLimit: is not a known key: write `timeout`$/],
+    ['restarts beside `restart`', ROLE('maxRestarts: 1'), /roles\.b\.maxRestarts: is not a known key: write it under `restart`$/],
+    [
+      'the success policy in the old way',
+      'name: a\ncommand: x\nsuccess: chief\nroles: {b: {}}',
+      /success: is not a known key: write `successPolicy`$/,
     ],
     [
       'a misspelt resource',
@@ -372,9 +391,13 @@ gang: {timeout: 20m}
     ],
     ['vcores by another name', 'name: a\ncommand: x\nroles: {b: {resources: {cpus: 2}}}', /resources\.cpus: .*did you mean `vcores`\?/],
     ['GPUs by their YARN name', 'name: a\ncommand: x\nroles: {b: {resources: {yarn.io/gpu: 1}}}', /did you mean `gpus`\?/],
-    ['a parameter server that is a sidecar', PS('sidecar: true'), /roles\.ps\.sidecar: parameter servers hold the weights/],
-    ['a parameter server that is the chief', PS('chief: true'), /a parameter server cannot be the chief/],
-    ['a parameter server with a rank', PS('ranked: true'), /a parameter server has no rank/],
+    ['a parameter server that is a sidecar', PS('kind: sidecar'), /roles\.ps\.kind: parameter servers hold the weights and serve the gang/],
+    [
+      'a parameter server that is the chief',
+      `${PS('instances: 1')}\nchief: ps`,
+      /chief: the job does not wait for role `ps` of kind service/,
+    ],
+    ['a parameter server with a rank', PS('kind: gang'), /roles\.ps\.kind: parameter servers hold the weights and serve the gang/],
     [
       'parameter servers that may grow',
       PS('instances: {min: 1, max: 2}'),
@@ -400,7 +423,7 @@ gang: {timeout: 20m}
     [
       'a role without ranks that may grow',
       'name: a\ncommand: x\nroles: {b: {}, evaluator: {instances: {min: 1, max: 2}}}',
-      /roles\.evaluator\.instances: only a ranked role can grow and shrink/,
+      /roles\.evaluator\.instances: only a role of kind gang can grow and shrink/,
     ],
     [
       'two roles that may grow',
@@ -489,13 +512,13 @@ test('reports durations and amounts above the limit with their lines, in all key
     'heartbeat: {interval: 99999999999d}',
     'master: {failureWindow: 99999999999d, startTimeout: 99999999999d, memory: 99999999999t}',
     'tags: [""]',
-    'roles: {w: {timeLimit: 99999999999d, resources: {memroy: 1m, memory: 99999999999t, yarn.io/fpga: 99999999999}}}',
+    'roles: {w: {timeout: 99999999999d, resources: {memroy: 1m, memory: 99999999999t, yarn.io/fpga: 99999999999}}}',
   ].join('\n');
   const lines = mistakes(text);
   for (const key of ['timeout', 'gang.timeout', 'heartbeat.interval', 'master.failureWindow', 'master.startTimeout', 'master.memory']) {
     expect(lines.filter((line) => line.includes(`  ${key}: must be at most `))).toHaveLength(1);
   }
-  for (const key of ['timeLimit', 'resources.memory', 'resources.yarn.io/fpga']) {
+  for (const key of ['timeout', 'resources.memory', 'resources.yarn.io/fpga']) {
     expect(lines.filter((line) => line.includes(`  roles.w.${key}: must be at most `))).toHaveLength(1);
   }
   expect(lines.filter((line) => line.includes('resources.memroy: is not a resource type; did you mean `memory`?'))).toHaveLength(1);

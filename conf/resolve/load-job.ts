@@ -3,6 +3,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { resolvePath } from '../../platform/files/resolve-path.ts';
+import { foreignKeyProblem } from '../foreign-keys.ts';
 import type { Job, Role } from '../job.ts';
 import { defaultsSchema, EVERY_ROLE } from '../job-part.ts';
 import { type JobYaml, jobJsonSchema, jobSchema } from '../job-schema.ts';
@@ -12,14 +13,15 @@ import { toShippedFiles } from '../shipped-files.ts';
 import { isUri } from '../values/is-uri.ts';
 import { resourceProblemAt } from '../values/resource-key.ts';
 import { YamlFile, type YamlProblem } from '../yaml-file.ts';
+import { accidentalRankNotes } from './accidental-ranks.ts';
 import { fileBeside, isFileIn, isTooBroad } from './default-source.ts';
 import { withDefaults } from './default-values.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
 import { frameworkProblems, unprotected } from './framework-problems.ts';
-import { isIndependent, meaningProblems, trackingOf } from './job-problems.ts';
+import { isIndependent, meaningProblems } from './job-problems.ts';
 import { applyOverride, overriddenBy } from './overrides.ts';
 import type { SiteConfig } from './site.ts';
-import { chiefOf, isRanked, isServing, withStrategyRoles } from './strategy-roles.ts';
+import { chiefOf, isServing, kindOf, withStrategyRoles } from './strategy-roles.ts';
 
 export interface LoadOptions {
   /** Overrides in `--set` syntax, for example `roles.worker.instances=4`. Values are YAML. `\.` stands for a dot within a key. */
@@ -27,8 +29,9 @@ export interface LoadOptions {
   /** The cluster's site file, or null for local jobs. Its defaults set missing keys, and its final values override the job's keys. */
   readonly site?: (Pick<SiteConfig, 'from' | 'defaults' | 'final'> & Partial<Pick<SiteConfig, 'unknownKeys'>>) | null;
   /**
-   * Called with a sentence about each overridden value, for example `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`, and about
-   * each key of the site file that this version of tony-ts ignores.
+   * Called with a sentence about each overridden value, for example `the site file sets heartbeat.interval to 3s (job.yaml: 1s)`, about each
+   * key of the site file that this version of tony-ts ignores, and about each role that joins the gang although its name, or the role beside
+   * it, suggests otherwise.
    */
   readonly onNote?: (line: string) => void;
 }
@@ -112,6 +115,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
     schema: jobJsonSchema,
     key: resourceProblemAt,
     missing: { roles: 'at least one role is required' },
+    unknown: foreignKeyProblem,
     meaning: (file) => [
       ...meaningProblems(file),
       ...sourceProblems(file, options),
@@ -127,6 +131,9 @@ export function parseJob(text: string, options: ParseOptions): Job {
     },
   });
   const job = toJob(withStrategyRoles(file), options);
+  for (const note of accidentalRankNotes(file, job)) {
+    options.onNote?.(note);
+  }
   if (!site) {
     return job;
   }
@@ -212,8 +219,6 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
   const roles = names.map((name): Role => {
     const role = file.roles[name] as JobYaml['roles'][string];
     const { memory, vcores, gpus, ...other } = role.resources;
-    const serves = isServing(file, name);
-    const tracking = trackingOf(file, name);
     return {
       name,
       instances: role.instances.min,
@@ -224,16 +229,14 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
       env: role.env,
       nodeLabel: role.nodeLabel ?? null,
       docker: role.docker,
-      restart: role.restart,
-      retryOn: role.retryOn ?? null,
-      timeLimitMs: role.timeLimit ?? null,
+      restart: { ...role.restart, onExitCodes: role.restart.onExitCodes ?? null },
+      timeoutMs: role.timeout ?? null,
       after: role.after ?? [],
       endAfter:
         role.endAfter === undefined ? null : { roles: role.endAfter.role, withinMs: role.endAfter.within, late: role.endAfter.late },
-      tracking,
+      kind: kindOf(file, name),
       chief: name === chief,
-      ranked: isRanked(name, role),
-      servesParameters: serves,
+      servesParameters: isServing(file, name),
       spare: false,
     };
   });
@@ -249,7 +252,8 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
     files: toShippedFiles(file, (path) => resolvePath(path, folder)),
     env: file.env,
     roles,
-    success: file.success,
+    successPolicy: file.successPolicy,
+    restart: { maxRestarts: file.restart.maxRestarts ?? null },
     gang: { timeoutMs: file.gang.timeout },
     heartbeat: { intervalMs: file.heartbeat.interval, missed: file.heartbeat.missed },
     checkpoint: {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import * as z from 'zod';
 import { TonyError } from '../../platform/errors.ts';
 import { frameworkOf } from '../frameworks.ts';
-import type { Job, Role } from '../job.ts';
+import { isTracked, type Job, type Role } from '../job.ts';
 import * as values from '../job-values.ts';
 import { resolvedPython } from '../python.ts';
 import { pathProblem, resolvedFiles } from '../shipped-files.ts';
@@ -45,9 +45,12 @@ const role: z.ZodType<Role> = z.strictObject({
   env: environment,
   nodeLabel: label,
   docker: resolvedDocker,
-  restart: z.strictObject({ policy: values.restartPolicy, maxRestarts: count(0) }),
-  retryOn: values.retryOn.nullable().default(null),
-  timeLimitMs: ms(values.TASK_TIME_LIMIT).nullable().default(null),
+  restart: z.strictObject({
+    policy: values.restartPolicy,
+    maxRestarts: count(0, values.MOST_RESTARTS),
+    onExitCodes: values.onExitCodes.nullable().default(null),
+  }),
+  timeoutMs: ms(values.TASK_TIMEOUT).nullable().default(null),
   after: z
     .array(z.strictObject({ role: values.roleName, state: values.awaitedState }))
     .max(values.MOST_ROLES, { abort: true, error: values.TOO_MANY_CONDITIONS })
@@ -56,9 +59,8 @@ const role: z.ZodType<Role> = z.strictObject({
     .strictObject({ roles: z.array(values.roleName).min(1), withinMs: ms(values.END_WITHIN), late: values.late })
     .nullable()
     .default(null),
-  tracking: z.enum(['tracked', 'untracked', 'sidecar']),
+  kind: values.roleKind,
   chief: z.boolean(),
-  ranked: z.boolean(),
   servesParameters: z.boolean(),
   spare: z.boolean().default(false),
 });
@@ -76,7 +78,8 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     files: resolvedFiles.default([]),
     env: environment,
     roles: z.array(role).min(1).max(values.MOST_ROLES, { abort: true, error: values.TOO_MANY_ROLES }),
-    success: values.success,
+    successPolicy: values.successPolicy,
+    restart: z.strictObject({ maxRestarts: count(0, values.MOST_RESTARTS).nullable() }).default({ maxRestarts: null }),
     gang: z.strictObject({ timeoutMs: ms(values.GANG_TIMEOUT) }),
     heartbeat: z.strictObject({ intervalMs: ms(values.HEARTBEAT_INTERVAL), missed: values.missedHeartbeats() }),
     checkpoint: z.strictObject({
@@ -120,35 +123,31 @@ export const resolvedJobSchema: z.ZodType<Job> = z
 /** Reports combinations of values that cannot result from a valid job.yaml. */
 function roleProblems(job: Job): YamlProblem[] {
   return job.roles.flatMap((each, index) => {
-    const { name, instances, maxInstances, restart, retryOn, tracking, chief, ranked, servesParameters, spare } = each;
+    const { name, instances, maxInstances, kind, chief, servesParameters, spare } = each;
     const serves = job.strategy.type === 'parameter-server' && name === SERVING_ROLE;
     const rules: readonly (readonly [boolean, string, string])[] = [
       [job.roles.findIndex((other) => other.name === name) === index, 'name', `is also the name of another role: ${name}`],
       [maxInstances >= instances, 'maxInstances', 'is less than instances'],
-      [maxInstances === instances || ranked, 'maxInstances', 'only a ranked role may grow'],
-      [restart.maxRestarts <= values.MOST_RESTARTS, 'restart', `must be at most ${values.MOST_RESTARTS}`],
+      [maxInstances === instances || kind === 'gang', 'maxInstances', 'only a role of kind gang may grow'],
       [
         !spare || (job.tensorboard.serve && isDeepStrictEqual(each, tensorBoardRole(job.tensorboard.memoryMb))),
         'spare',
         'only the role that tony-ts adds for TensorBoard may be spare',
       ],
-      [restart.policy === 'on-failure' || retryOn === null, 'retryOn', 'contradicts `restart.policy: never`'],
-      [!chief || tracking === 'tracked', 'chief', 'the chief must be tracked'],
-      [!ranked || tracking === 'tracked', 'ranked', 'only tracked roles take part in all-reduce'],
-      [!(ranked && serves), 'ranked', 'a parameter server has no rank'],
+      [!chief || isTracked(each), 'chief', 'the chief must be of kind gang or independent'],
       [
         servesParameters === serves,
         'servesParameters',
         `only role ${SERVING_ROLE} serves parameters, and only with strategy parameter-server`,
       ],
-      [!serves || tracking === 'untracked', 'tracking', 'a parameter server must be untracked'],
+      [!serves || kind === 'service', 'kind', 'a parameter server is a service'],
     ];
     return rules.flatMap(([holds, key, message]) => (holds ? [] : [{ path: ['roles', index, key], message }]));
   });
 }
 
-function orderOfRoles({ roles, success }: Job): YamlProblem[] {
-  return orderProblems(roles, success).map(({ path: [name, ...rest], message }) => ({
+function orderOfRoles({ roles, successPolicy }: Job): YamlProblem[] {
+  return orderProblems(roles, successPolicy).map(({ path: [name, ...rest], message }) => ({
     path: ['roles', roles.findIndex((role) => role.name === name), ...rest],
     message,
   }));
@@ -158,7 +157,7 @@ function problemsOfAll({ roles, framework, strategy, checkpoint }: Job): YamlPro
   const rules: readonly (readonly [boolean, string])[] = [
     [roles.filter(({ instances, maxInstances }) => maxInstances > instances).length <= 1, 'only one role may grow'],
     [roles.filter(({ chief }) => chief).length === 1, 'exactly one role must be the chief'],
-    [roles.some(({ tracking }) => tracking === 'tracked'), 'at least one role must be tracked'],
+    [roles.some(isTracked), 'at least one role must be of kind gang or independent'],
   ];
   const reason = unprotected(framework);
   const unprotectedProblem =

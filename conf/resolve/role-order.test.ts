@@ -23,16 +23,16 @@ const mistakeOf = (roles: string, head = ''): string => {
   return '';
 };
 
-test('reads after, endAfter, timeLimit and retryOn', () => {
+test('reads after, endAfter, timeout and onExitCodes', () => {
   const { roles } = parse(`
-  db: { untracked: true, endAfter: { role: worker } }
-  load: { ranked: false, timeLimit: 10m, retryOn: [75] }
+  db: { kind: service, endAfter: { role: worker } }
+  load: { kind: independent, timeout: 10m, restart: { onExitCodes: [75] } }
   worker: { after: [{ role: load }, { role: db, state: running }] }
   evaluator: { after: { role: worker, state: running }, endAfter: { role: [worker, load], within: 30s, late: fail } }
 `);
   expect(roles).toMatchObject([
-    { after: [], endAfter: { roles: ['worker'], withinMs: 0, late: 'stop' }, timeLimitMs: null, retryOn: null },
-    { timeLimitMs: 600_000, retryOn: [75] },
+    { after: [], endAfter: { roles: ['worker'], withinMs: 0, late: 'stop' }, timeoutMs: null, restart: { onExitCodes: null } },
+    { timeoutMs: 600_000, restart: { onExitCodes: [75] } },
     {
       after: [
         { role: 'load', state: 'succeeded' },
@@ -47,27 +47,27 @@ describe('rejects', () => {
   test.each([
     ['an unknown role', 'worker: { after: { role: wroker } }', 'roles.worker.after: there is no role `wroker` (roles: worker)'],
     ['a role that waits for itself', 'worker: { after: { role: worker } }', 'a role cannot wait for itself'],
-    ['an unknown state', 'a: { ranked: false }\n  worker: { after: { role: a, state: failed } }', 'roles.worker.after'],
+    ['an unknown state', 'a: { kind: independent }\n  worker: { after: { role: a, state: failed } }', 'roles.worker.after'],
     ['no condition', 'worker: { after: [] }', 'roles.worker.after'],
     [
       'two roles of the gang',
       'a: { after: { role: b } }\n  b: {}',
-      '`a` and `b` belong to the gang, whose tasks start together: write `ranked: false` for one of them',
+      '`a` and `b` belong to the gang, whose tasks start together: write `kind: independent` for one of them',
     ],
     [
       'a cycle',
-      'a: { ranked: false, after: { role: b } }\n  b: { ranked: false, after: { role: c } }\n  c: { ranked: false, after: { role: a } }',
+      'a: { kind: independent, after: { role: b } }\n  b: { kind: independent, after: { role: c } }\n  c: { kind: independent, after: { role: a } }',
       'the roles wait for each other: a waits for b waits for c waits for a',
     ],
     [
       'a cycle through the gang',
-      'chief: { after: { role: load } }\n  worker: {}\n  load: { ranked: false, after: { role: worker, state: running } }',
+      'chief: { after: { role: load } }\n  worker: {}\n  load: { kind: independent, after: { role: worker, state: running } }',
       'the roles wait for each other: chief waits for load waits for worker',
     ],
     [
       'a sidecar that waits for the end of the job',
-      'worker: {}\n  report: { sidecar: true, after: { role: worker } }',
-      'the job ends when `worker` succeeds, so this role would never start: remove `sidecar` and `untracked`',
+      'worker: {}\n  report: { kind: sidecar, after: { role: worker } }',
+      'the job ends when `worker` succeeds, so this role would never start: write `kind: independent`',
     ],
     ['a role that ends after itself', 'worker: { endAfter: { role: worker } }', 'a role cannot end after itself'],
     [
@@ -75,20 +75,20 @@ describe('rejects', () => {
       'worker: { endAfter: { role: [worker2] } }',
       'roles.worker.endAfter: there is no role `worker2`',
     ],
-    ['a retry after exit code 0', 'worker: { retryOn: [0] }', 'roles.worker.retryOn.0'],
+    ['a retry after exit code 0', 'worker: { restart: { onExitCodes: [0] } }', 'roles.worker.restart.onExitCodes.0'],
     [
       'retries without restarts',
-      'worker: { retryOn: [3], restart: { policy: never } }',
-      'roles.worker.retryOn: has no effect with `restart.policy: never`',
+      'worker: { restart: { policy: never, onExitCodes: [3] } }',
+      'roles.worker.restart.onExitCodes: has no effect with `policy: never`',
     ],
-    ['a time limit that is too short', 'worker: { timeLimit: 10ms }', 'must be at least 1 s'],
+    ['a time limit that is too short', 'worker: { timeout: 10ms }', 'must be at least 1 s'],
   ])('%s', (_, roles, message) => {
     expect(mistakeOf(`  ${roles}\n`)).toContain(message);
   });
 
   test('a role that waits for the chief, if the job ends with the chief', () => {
-    const roles = '  chief: {}\n  worker: {}\n  report: { ranked: false, after: { role: worker } }\n';
-    expect(mistakeOf(roles, 'success: chief\n')).toContain('the job ends when `chief` succeeds, so this role would never start');
+    const roles = '  chief: {}\n  worker: {}\n  report: { kind: independent, after: { role: worker } }\n';
+    expect(mistakeOf(roles, 'successPolicy: chief\n')).toContain('the job ends when `chief` succeeds, so this role would never start');
     expect(mistakeOf(roles)).toBe('');
   });
 
@@ -102,7 +102,7 @@ describe('rejects', () => {
   });
 
   test('the same mistakes in a job that a program has changed', () => {
-    const job = parse('  load: { ranked: false }\n  worker: { after: { role: load } }\n');
+    const job = parse('  load: { kind: independent }\n  worker: { after: { role: load } }\n');
     const [load, worker] = job.roles;
     expect(checkedJob(job)).toEqual(job);
     const circle = { ...job, roles: [{ ...load, after: [{ role: 'worker', state: 'running' }] }, worker] } as typeof job;
@@ -110,10 +110,18 @@ describe('rejects', () => {
   });
 });
 
-test('added parameter servers do not inherit after, timeLimit and retryOn from the chief', () => {
+test('added parameter servers do not inherit after, timeout and onExitCodes from the chief', () => {
   const head = 'framework: tfjs\nstrategy: parameter-server\n';
-  const { roles } = parse('  load: { ranked: false }\n  worker: { after: { role: load }, timeLimit: 1h, retryOn: [3] }\n', head);
-  expect(roles.find(({ name }) => name === 'ps')).toMatchObject({ after: [], timeLimitMs: null, retryOn: null, endAfter: null });
+  const { roles } = parse(
+    '  load: { kind: independent }\n  worker: { after: { role: load }, timeout: 1h, restart: { onExitCodes: [3] } }\n',
+    head,
+  );
+  expect(roles.find(({ name }) => name === 'ps')).toMatchObject({
+    after: [],
+    timeoutMs: null,
+    restart: { onExitCodes: null },
+    endAfter: null,
+  });
 });
 
 /** Roles of which each waits for all roles before it. The number of paths between roles doubles with each role. */
@@ -156,7 +164,7 @@ describe('circles', () => {
         const roles = Array.from({ length: count }, (_, index) =>
           role({
             name: `r${index}`,
-            ranked: isGang(index),
+            kind: isGang(index) ? 'gang' : 'independent',
             after: conditions.filter(([from]) => from === index).map(([, to]) => ({ role: `r${to}`, state: 'running' as const })),
           }),
         );
@@ -188,22 +196,22 @@ describe('circles', () => {
 
 describe('a role that ends after others', () => {
   test.each([
-    ['  a: { ranked: false, endAfter: { role: b } }\n  b: { ranked: false, endAfter: { role: a } }\n', 'a waits for b waits for a'],
-    ['  a: { ranked: false, endAfter: { role: b } }\n  b: { ranked: false, after: { role: a } }\n', 'a waits for b waits for a'],
+    ['  a: { kind: independent, endAfter: { role: b } }\n  b: { kind: independent, endAfter: { role: a } }\n', 'a waits for b waits for a'],
+    ['  a: { kind: independent, endAfter: { role: b } }\n  b: { kind: independent, after: { role: a } }\n', 'a waits for b waits for a'],
     [
-      '  a: { ranked: false, endAfter: { role: b } }\n  b: { ranked: false, endAfter: { role: c } }\n  c: { ranked: false, after: { role: a } }\n',
+      '  a: { kind: independent, endAfter: { role: b } }\n  b: { kind: independent, endAfter: { role: c } }\n  c: { kind: independent, after: { role: a } }\n',
       'a waits for b waits for c waits for a',
     ],
     // All ranked roles succeed at the same time, so c waits for b, too.
-    ['  a: {}\n  b: { endAfter: { role: c } }\n  c: { ranked: false, after: { role: a } }\n', 'b waits for c waits for b'],
+    ['  a: {}\n  b: { endAfter: { role: c } }\n  c: { kind: independent, after: { role: a } }\n', 'b waits for c waits for b'],
   ])('must not wait for its own end: %j', (roles, circle) => {
     expect(mistakeOf(roles)).toContain(`endAfter: the roles wait for each other's end: ${circle}`);
   });
 
   test.each([
-    '  a: { ranked: false, endAfter: { role: b } }\n  b: { ranked: false, after: { role: a, state: running } }\n',
-    '  a: { ranked: false, endAfter: { role: [b, c] } }\n  b: { ranked: false, endAfter: { role: c } }\n  c: {}\n',
-    '  worker: {}\n  ps: { ranked: true, endAfter: { role: worker } }\n  e: { ranked: false, endAfter: { role: worker } }\n',
+    '  a: { kind: independent, endAfter: { role: b } }\n  b: { kind: independent, after: { role: a, state: running } }\n',
+    '  a: { kind: independent, endAfter: { role: [b, c] } }\n  b: { kind: independent, endAfter: { role: c } }\n  c: {}\n',
+    '  worker: {}\n  ps: { kind: gang, endAfter: { role: worker } }\n  e: { kind: independent, endAfter: { role: worker } }\n',
   ])('may wait for roles that end first: %j', (roles) => {
     expect(mistakeOf(roles)).toBe('');
   });
@@ -218,7 +226,7 @@ test('limits the number of roles and conditions before it compares them', () => 
   expect(() => checkedJob({ ...job, roles: [...job.roles, role({ name: 'b', after })] })).toThrow(
     'a role waits for at most 100 conditions',
   );
-  expect(mistakeOf(`  a: {}\n  b: { ranked: false, after: [${'{ role: a },'.repeat(MOST_ROLES + 1)}] }\n`)).toContain(
+  expect(mistakeOf(`  a: {}\n  b: { kind: independent, after: [${'{ role: a },'.repeat(MOST_ROLES + 1)}] }\n`)).toContain(
     'a role waits for at most 100 conditions',
   );
 });

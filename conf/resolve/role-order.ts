@@ -1,4 +1,4 @@
-import type { EndAfter, Job, Role, RoleCondition } from '../job.ts';
+import { type EndAfter, isTracked, type Job, type Role, type RoleCondition } from '../job.ts';
 import { inGang } from '../role-conditions.ts';
 import type { YamlProblem } from '../yaml-file.ts';
 
@@ -6,26 +6,26 @@ import type { YamlProblem } from '../yaml-file.ts';
 // roles. The tasks of the gang start together, so all roles with ranks wait together.
 
 /** Properties of a role that the rules need. They exist both before and after the job is resolved. */
-export type OrderedRole = Pick<Role, 'name' | 'after' | 'tracking' | 'chief' | 'ranked' | 'servesParameters'> & {
+export type OrderedRole = Pick<Role, 'name' | 'after' | 'kind' | 'chief' | 'servesParameters'> & {
   readonly endAfter: Pick<EndAfter, 'roles'> | null;
 };
 
 /** Reports `after` and `endAfter` settings that can never be satisfied. Each problem's path starts with the role name. */
-export function orderProblems(roles: readonly OrderedRole[], success: Job['success']): YamlProblem[] {
-  const mistakes = roles.flatMap((role) => [...unreachable(role, roles, success), ...endless(role, roles)]);
+export function orderProblems(roles: readonly OrderedRole[], successPolicy: Job['successPolicy']): YamlProblem[] {
+  const mistakes = roles.flatMap((role) => [...unreachable(role, roles, successPolicy), ...endless(role, roles)]);
   const waiting = mistakes.length > 0 ? mistakes : circles(roles);
   return waiting.length > 0 ? waiting : endCircles(roles);
 }
 
-function unreachable(role: OrderedRole, roles: readonly OrderedRole[], success: Job['success']): YamlProblem[] {
+function unreachable(role: OrderedRole, roles: readonly OrderedRole[], successPolicy: Job['successPolicy']): YamlProblem[] {
   const problems = role.after.flatMap((condition) => {
     const message = impossible(role, condition, roles);
     return message === null ? [] : [{ path: [role.name, 'after'], message }];
   });
-  if (problems.length > 0 || role.tracking === 'tracked') {
-    return problems.length > 0 || success !== 'chief' ? problems : neverStarts(role, roles, success);
+  if (problems.length > 0 || isTracked(role)) {
+    return problems.length > 0 || successPolicy !== 'chief' ? problems : neverStarts(role, roles, successPolicy);
   }
-  return neverStarts(role, roles, success);
+  return neverStarts(role, roles, successPolicy);
 }
 
 function impossible(role: OrderedRole, { role: name, state }: RoleCondition, roles: readonly OrderedRole[]): string | null {
@@ -37,25 +37,25 @@ function impossible(role: OrderedRole, { role: name, state }: RoleCondition, rol
     return 'a role cannot wait for itself';
   }
   if (inGang(role) && inGang(other)) {
-    return `\`${role.name}\` and \`${name}\` belong to the gang, whose tasks start together: write \`ranked: false\` for one of them`;
+    return `\`${role.name}\` and \`${name}\` belong to the gang, whose tasks start together: write \`kind: independent\` for one of them`;
   }
   return other.servesParameters && state === 'succeeded'
-    ? `parameter servers end with the ranked tasks: wait for a ranked role, or write \`state: running\``
+    ? `parameter servers end with the gang: wait for a role of kind gang, or write \`state: running\``
     : null;
 }
 
 /** Reports a role that would never start, because the job ends as soon as the roles for which it waits have succeeded. */
-function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], success: Job['success']): YamlProblem[] {
-  const deciding = roles.filter(({ tracking, chief }) => (success === 'chief' ? chief : tracking === 'tracked'));
+function neverStarts(role: OrderedRole, roles: readonly OrderedRole[], successPolicy: Job['successPolicy']): YamlProblem[] {
+  const deciding = roles.filter((each) => (successPolicy === 'chief' ? each.chief : isTracked(each)));
   const awaited = role.after.filter(({ state }) => state === 'succeeded').map((condition) => condition.role);
   // All ranked tasks succeed at the same time.
-  const gang = roles.some((each) => each.ranked && awaited.includes(each.name));
-  const ends = deciding.every((each) => each.name !== role.name && (awaited.includes(each.name) || (gang && each.ranked)));
+  const gang = roles.some((each) => each.kind === 'gang' && awaited.includes(each.name));
+  const ends = deciding.every((each) => each.name !== role.name && (awaited.includes(each.name) || (gang && each.kind === 'gang')));
   if (deciding.length === 0 || !ends) {
     return [];
   }
   const names = deciding.map(({ name }) => `\`${name}\``).join(' and ');
-  const remedy = success === 'chief' ? 'write `success: all`' : 'remove `sidecar` and `untracked`';
+  const remedy = successPolicy === 'chief' ? 'write `successPolicy: all`' : 'write `kind: independent`';
   return [{ path: [role.name, 'after'], message: `the job ends when ${names} succeeds, so this role would never start: ${remedy}` }];
 }
 
@@ -68,7 +68,7 @@ function endless({ name, endAfter }: OrderedRole, roles: readonly OrderedRole[])
         : other.name === name
           ? 'a role cannot end after itself'
           : other.servesParameters
-            ? `the parameter servers \`${awaited}\` end with the ranked tasks: name the role that trains`
+            ? `the parameter servers \`${awaited}\` end with the gang: name the role that trains`
             : null;
     return message === null ? [] : [{ path: [name, 'endAfter'], message }];
   });
@@ -136,13 +136,13 @@ function circles(roles: readonly OrderedRole[]): YamlProblem[] {
 function endCircles(roles: readonly OrderedRole[]): YamlProblem[] {
   const named = new Map(roles.map((role) => [role.name, role]));
   const gang = roles.filter(inGang);
-  const ranked = roles.filter((role) => role.ranked);
+  const ranked = roles.filter((role) => role.kind === 'gang');
   const conditions = (role: OrderedRole) =>
     (inGang(role) ? gang : [role]).flatMap(({ after }) => after.filter(({ state }) => state === 'succeeded'));
   /** Returns the roles that must end before this one. All ranked roles succeed at the same time. */
   const awaited = (role: OrderedRole): OrderedRole[] => [
     ...(role.endAfter?.roles ?? []).flatMap((name) => named.get(name) ?? []),
-    ...conditions(role).flatMap(({ role: name }) => (named.get(name)?.ranked ? ranked : (named.get(name) ?? []))),
+    ...conditions(role).flatMap(({ role: name }) => (named.get(name)?.kind === 'gang' ? ranked : (named.get(name) ?? []))),
   ];
   const checked = new Set<OrderedRole>();
   const way: OrderedRole[] = [];

@@ -176,7 +176,7 @@ defaults:
       '  /home/alice/job.yaml:4:11  heartbeat: expected a mapping, found nothing',
       '  /home/alice/job.yaml:5:17  roles.worker: expected a mapping, found `1`',
     ]);
-    expect(mistakes(`${JOB}roles: {worker: {untracked: true}}\n`, site)).toContain('/home/alice/job.yaml:3:1  roles: at least one role');
+    expect(mistakes(`${JOB}roles: {worker: {kind: service}}\n`, site)).toContain('/home/alice/job.yaml:3:1  roles: at least one role');
     expect(mistakes('command: node train.ts\nroles: {worker: {}}\n', site)).toContain('/home/alice/job.yaml:1:1  name: is missing');
   });
 });
@@ -258,7 +258,7 @@ roles:
 
   test('apply to a role named tensorboard in job.yaml that resembles the added one but runs another command', () => {
     const { job } = load(
-      `${JOB}tensorboard: true\nroles: {worker: {}, tensorboard: {sidecar: true, command: mine, resources: {memory: 1g}, env: {A: mine}}}\n`,
+      `${JOB}tensorboard: true\nroles: {worker: {}, tensorboard: {kind: sidecar, command: mine, resources: {memory: 1g}, env: {A: mine}}}\n`,
       "final: {env: {A: b}, roles: {'*': {nodeLabel: cpu, env: {C: d}}}}",
     );
     expect(role(job, 'tensorboard')).toMatchObject({ nodeLabel: 'cpu', env: { A: 'b', C: 'd' } });
@@ -292,6 +292,7 @@ describe('every key of a site file', () => {
     'roles.NAME.docker': { image: 'i', mounts: ['/a:/b:ro'], network: 'host' },
     'roles.NAME.restart.policy': 'never',
     'roles.NAME.restart.maxRestarts': 9,
+    'restart.maxRestarts': 9,
     'gang.timeout': '77s',
     'heartbeat.interval': '7s',
     'heartbeat.missed': 7,

@@ -186,7 +186,7 @@ test('rejects job settings that a site file must not contain, each with its posi
   heartbeat: {interval: 1}
   checkpoint: {dir: /x, evry: 1}
   roles:
-    '*': {command: x, chief: true, resources: {memory: lots, gpu: 1}}
+    '*': {command: x, kind: gang, resources: {memory: lots, gpu: 1}}
     Worker: {}
 final:
   source: .
@@ -202,13 +202,13 @@ final:
     '  tony-site.yaml:4:16  defaults.checkpoint.dir: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:4:25  defaults.checkpoint.evry: is not a known key; did you mean `every`? (known: every, keep)',
     '  tony-site.yaml:6:11  defaults.roles.*.command: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:6:23  defaults.roles.*.chief: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:6:56  defaults.roles.*.resources.memory: expected a size such as 512m or 4g, found `lots`',
-    '  tony-site.yaml:6:62  defaults.roles.*.resources.gpu: is not a resource type; did you mean `gpus`?',
+    '  tony-site.yaml:6:23  defaults.roles.*.kind: can be set in job.yaml only, not in a site file',
+    '  tony-site.yaml:6:55  defaults.roles.*.resources.memory: expected a size such as 512m or 4g, found `lots`',
+    '  tony-site.yaml:6:61  defaults.roles.*.resources.gpu: is not a resource type; did you mean `gpus`?',
     '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
     '  tony-site.yaml:9:3  final.source: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:10:14  final.strategy.type: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, gang, heartbeat, checkpoint, tensorboard, strategy, timeout, acls, remoteAccess, master, priority, tags)',
+    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, restart, gang, heartbeat, checkpoint, tensorboard, strategy, timeout, acls, remoteAccess, master, priority, tags)',
     '  tony-site.yaml:12:10  final.tags.0: begins with a prefix that tony-ts reserves for its own tags: choose another tag',
     '  tony-site.yaml:13:31  final.roles.worker.instances: expected a whole number, found a mapping',
   ]);

@@ -1,4 +1,5 @@
 import { frameworkOf } from '../frameworks.ts';
+import { isTracked, type RoleKind } from '../job.ts';
 import type { JobYaml } from '../job-schema.ts';
 import type { YamlProblem } from '../yaml-file.ts';
 
@@ -10,26 +11,22 @@ type RoleFile = JobYaml['roles'][string];
 /** Name of the role whose tasks store the weights in the `parameter-server` strategy. */
 export const SERVING_ROLE = 'ps';
 
-/** Roles whose tasks have no rank by default. */
-const UNRANKED_ROLES: ReadonlySet<string> = new Set(['evaluator', 'ps', 'tensorboard']);
+/** Roles whose tasks are independent by default. */
+const INDEPENDENT_ROLES: ReadonlySet<string> = new Set(['evaluator', SERVING_ROLE, 'tensorboard']);
 
 export function isServing(file: JobYaml, name: string): boolean {
   return file.strategy.type === 'parameter-server' && name === SERVING_ROLE;
 }
 
-export function isRanked(name: string, role: RoleFile): boolean {
-  return role.ranked ?? (!role.sidecar && !role.untracked && !UNRANKED_ROLES.has(name));
+export function kindOf(file: JobYaml, name: string): RoleKind {
+  const byName = isServing(file, name) ? 'service' : INDEPENDENT_ROLES.has(name) ? 'independent' : 'gang';
+  return file.roles[name]?.kind ?? byName;
 }
 
 /** Returns the name of the role whose task 0 is the chief. */
 export function chiefOf(file: JobYaml): string | undefined {
-  const names = Object.keys(file.roles);
-  const tracked = names.filter((name) => !file.roles[name]?.sidecar && !file.roles[name]?.untracked && !isServing(file, name));
-  return (
-    names.find((name) => file.roles[name]?.chief === true) ??
-    ['chief', 'worker'].find((name) => tracked.includes(name) && file.roles[name]?.chief !== false) ??
-    tracked[0]
-  );
+  const tracked = Object.keys(file.roles).filter((name) => isTracked({ kind: kindOf(file, name) }));
+  return file.chief ?? ['chief', 'worker'].find((name) => tracked.includes(name)) ?? tracked[0];
 }
 
 /** Adds roles that the strategy requires, and removes roles that it does not use. */
@@ -39,7 +36,7 @@ export function withStrategyRoles(file: JobYaml): JobYaml {
   }
   const { [SERVING_ROLE]: given, ...others } = file.roles;
   if (file.strategy.type === 'all-reduce') {
-    return given === undefined || hasOwnMeaning(given) ? file : { ...file, roles: others };
+    return given === undefined || hasOwnMeaning(file, given) ? file : { ...file, roles: others };
   }
   const chief = file.roles[chiefOf(file) ?? ''];
   if (chief === undefined) {
@@ -51,20 +48,15 @@ export function withStrategyRoles(file: JobYaml): JobYaml {
     return { ...file, roles: { ...file.roles, [SERVING_ROLE]: { ...given, ...(command !== undefined && { command }) } } };
   }
   const { memory, vcores } = chief.resources;
-  const { nodeLabel: _, after: _after, endAfter: _endAfter, timeLimit: _timeLimit, retryOn: _retryOn, ...alike } = chief;
-  const serving: RoleFile = {
-    ...alike,
-    instances: { min: 1, max: 1 },
-    resources: { memory, vcores, gpus: 0 },
-    chief: false,
-    ranked: false,
-  };
+  const { kind: _kind, nodeLabel: _, after: _after, endAfter: _endAfter, timeout: _timeout, ...alike } = chief;
+  const { onExitCodes: _onExitCodes, ...restart } = chief.restart;
+  const serving: RoleFile = { ...alike, instances: { min: 1, max: 1 }, resources: { memory, vcores, gpus: 0 }, restart };
   return { ...file, roles: { ...file.roles, [SERVING_ROLE]: serving } };
 }
 
 /** Returns true for a `ps` role whose settings in job.yaml show that it does not store weights. */
-function hasOwnMeaning(role: RoleFile): boolean {
-  return role.command !== undefined || role.untracked || role.sidecar || role.ranked === true || role.chief === true;
+function hasOwnMeaning(file: JobYaml, role: RoleFile): boolean {
+  return role.command !== undefined || role.kind !== undefined || file.chief === SERVING_ROLE;
 }
 
 export function strategyProblems(file: JobYaml): YamlProblem[] {
@@ -74,17 +66,13 @@ export function strategyProblems(file: JobYaml): YamlProblem[] {
   const { trainingLibrary } = frameworkOf(file.framework);
   const refuse = (path: YamlProblem['path'], message: string) => problems.push({ path, message });
   if (file.strategy.type === 'parameter-server') {
-    const serving = ['roles', SERVING_ROLE];
-    if (ps?.sidecar) {
-      refuse([...serving, 'sidecar'], 'parameter servers hold the weights, so the job cannot continue without them');
+    if (ps?.kind !== undefined && ps.kind !== 'service') {
+      refuse(
+        ['roles', SERVING_ROLE, 'kind'],
+        'parameter servers hold the weights and serve the gang: write `kind: service`, or remove the key',
+      );
     }
-    if (ps?.chief) {
-      refuse([...serving, 'chief'], 'a parameter server cannot be the chief: choose the role that trains');
-    }
-    if (ps?.ranked) {
-      refuse([...serving, 'ranked'], 'a parameter server has no rank, because it serves the workers');
-    }
-    if (trainingLibrary === 'always' && !names.some((name) => name !== SERVING_ROLE && isRanked(name, file.roles[name] as RoleFile))) {
+    if (trainingLibrary === 'always' && !names.some((name) => name !== SERVING_ROLE && kindOf(file, name) === 'gang')) {
       refuse(['strategy'], 'no role would train: add a `worker` role in addition to the `ps` role');
     }
     if (trainingLibrary === 'possibly' && ps === undefined) {
@@ -104,8 +92,8 @@ export function strategyProblems(file: JobYaml): YamlProblem[] {
       refuse(path, `max (${role.instances.max}) is less than min (${role.instances.min}): swap them`);
     } else if (name === SERVING_ROLE && isServing(file, name)) {
       refuse(path, 'the number of parameter servers is fixed: write one number');
-    } else if (!isRanked(name, role)) {
-      refuse(path, 'only a ranked role can grow and shrink: write one number, or `ranked: true`');
+    } else if (kindOf(file, name) !== 'gang') {
+      refuse(path, 'only a role of kind gang can grow and shrink: write one number, or `kind: gang`');
     } else if (elastic[0] !== name) {
       refuse(path, `only one role can grow and shrink, and \`${elastic[0]}\` already does`);
     }

@@ -53,7 +53,7 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
     case 'unheard':
       return `its executor${where} did not report within ${time(cause.ms)} of being started`;
     case 'time-limit':
-      return `its program${where} ran longer than its time limit of ${time(cause.ms)} (roles.${role}.timeLimit)`;
+      return `its program${where} ran longer than its time limit of ${time(cause.ms)} (roles.${role}.timeout)`;
     case 'gone':
       return `its container${where} ended while no ApplicationMaster was running`;
     case 'impossible':

@@ -56,7 +56,7 @@ framework: ${options.framework ?? 'none'}
 env: {OUT: ${out}}
 command: |
 ${PROGRAM.trim().replace(/^\s*/gm, '  ')}
-${options.yaml ?? 'roles: {worker: {instances: 2, ranked: true}}'}
+${options.yaml ?? 'roles: {worker: {instances: 2, kind: gang}}'}
 `;
   writeFileSync(file, yaml);
   const words = ['submit', '--local', '--conf', file, ...(options.attached ? [] : ['--detach'])];
@@ -177,7 +177,7 @@ describe('a job on this machine', () => {
     const job = await startJob({
       fail: ['worker-1'],
       attached: true,
-      yaml: 'roles: {worker: {instances: 2, ranked: true, restart: {policy: never}}}',
+      yaml: 'roles: {worker: {instances: 2, kind: gang, restart: {policy: never}}}',
     });
     const { exitCode, stdout }: CommandResult = await job.command.result;
     expect(exitCode).toBe(1);
@@ -191,7 +191,7 @@ describe('a job on this machine', () => {
 
   test('continues in new generations when a program fails, and when executors and programs are killed and stopped', async () => {
     // The timeout is long enough for an executor on a busy machine, and short enough to detect the suspended process soon.
-    const yaml = 'heartbeat: {interval: 500ms, missed: 12}\nroles: {worker: {instances: 2, ranked: true, restart: {maxRestarts: 5}}}';
+    const yaml = 'heartbeat: {interval: 500ms, missed: 12}\nroles: {worker: {instances: 2, kind: gang, restart: {maxRestarts: 5}}}';
     const job = await startJob({ fail: ['worker-1'], yaml });
     let programs = await bothRun(job, 2);
     const { generations, tasks } = await job.status();
@@ -215,7 +215,7 @@ describe('a job on this machine', () => {
   });
 
   test('restarts a failed evaluator without a new generation', async () => {
-    const job = await startJob({ yaml: 'roles: {worker: {instances: 1, ranked: true}, evaluator: {instances: 1}}' });
+    const job = await startJob({ yaml: 'roles: {worker: {instances: 1, kind: gang}, evaluator: {instances: 1}}' });
     const worker = await job.pid('worker-0', 1);
     const file = readdirSync(job.out).find((name) => name.startsWith('evaluator-0-')) ?? '';
     const evaluator = await until(

@@ -136,7 +136,7 @@ test('a sweep of a Python program on two tasks repeats only the current trial of
   await mkdir(path.join(folder, 'source'));
   await cp(script, path.join(folder, 'source', 'sweep-trials.py'));
   const job =
-    'name: sweep\nframework: none\nsource: source\nroles: {trial: {instances: 2, ranked: false, command: python3 sweep-trials.py}}';
+    'name: sweep\nframework: none\nsource: source\nroles: {trial: {instances: 2, kind: independent, command: python3 sweep-trials.py}}';
   await writeFile(path.join(folder, 'job.yaml'), `${job}\nenv: {BEGUN: '${begun}'}\nheartbeat: {interval: 300ms}\n`);
   const command = startCommand(['submit', '--conf', path.join(folder, 'job.yaml'), '--local', '--output', 'json'], {
     env: { TONY_LOCAL_DIR: path.join(folder, 'jobs'), HADOOP_CONF_DIR: undefined },

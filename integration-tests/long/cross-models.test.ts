@@ -17,9 +17,9 @@ const JOB = {
   source: path.join(ROOT, 'integration-tests', 'programs'),
   framework: 'tfjs',
   roles: {
-    export: { ranked: false, command: 'node cross-models.mjs export' },
-    keras: { ranked: false, after: { role: 'export' }, command: `${python} cross-models.py` },
-    check: { ranked: false, after: { role: 'keras' }, command: 'node cross-models.mjs check' },
+    export: { kind: 'independent', command: 'node cross-models.mjs export' },
+    keras: { kind: 'independent', after: { role: 'export' }, command: `${python} cross-models.py` },
+    check: { kind: 'independent', after: { role: 'keras' }, command: 'node cross-models.mjs check' },
   },
 };
 

@@ -49,8 +49,8 @@ test('a program that endAfter or the end of the job stops gets SIGTERM, and save
   const run = await submit({
     roles: {
       worker: { command: 'while [ ! -e FOLDER/go ]; do sleep 0.1; done' },
-      follower: { ranked: false, command: 'PROGRAM 1', endAfter: { role: 'worker' } },
-      helper: { sidecar: true, command: 'PROGRAM 2' },
+      follower: { kind: 'independent', command: 'PROGRAM 1', endAfter: { role: 'worker' } },
+      helper: { kind: 'sidecar', command: 'PROGRAM 2' },
     },
   });
   await sees(run, 'follower-0', STARTED);
@@ -67,7 +67,7 @@ test('the programs of a job that fails get SIGTERM, and save a checkpoint', asyn
   const run = await submit({
     roles: {
       worker: { command: 'PROGRAM 3' },
-      other: { ranked: false, command: 'while [ ! -e FOLDER/go ]; do sleep 0.1; done; exit 3', restart: { policy: 'never' } },
+      other: { kind: 'independent', command: 'while [ ! -e FOLDER/go ]; do sleep 0.1; done; exit 3', restart: { policy: 'never' } },
     },
   });
   await sees(run, 'worker-0', STARTED);
@@ -79,7 +79,7 @@ test('the programs of a job that fails get SIGTERM, and save a checkpoint', asyn
 });
 
 test('a program at its time limit gets SIGTERM, and the next generation continues from the checkpoint that it saves', async () => {
-  const run = await submit({ roles: { worker: { command: 'PROGRAM 7', timeLimit: '15s' } } });
+  const run = await submit({ roles: { worker: { command: 'PROGRAM 7', timeout: '15s' } } });
   const restarted = 'generation 2: starts after 7';
   await sees(run, 'worker-0', restarted);
   await run.create('end');

@@ -93,7 +93,7 @@ test('the job fails with the reason if the evaluator of the example exceeds its 
   expect(statesOf(tasks)).toMatchObject({ 'worker:0': 'succeeded', 'worker:1': 'succeeded' });
 });
 
-test('the job fails with the reason after an exit code that is not in retryOn, and the next stage does not start', async () => {
+test('the job fails with the reason after an exit code that is not in onExitCodes, and the next stage does not start', async () => {
   const { exitCode, diagnostics, tasks, out } = await runJob(EXAMPLE, {
     'serve-features.sh': FOREVER,
     'prepare.sh': `${PREPARE}; exit 3`,
@@ -101,7 +101,7 @@ test('the job fails with the reason after an exit code that is not in retryOn, a
     'evaluate.sh': FOREVER,
   });
   expect(exitCode).toBe(1);
-  expect(diagnostics).toContain('prepare:0 failed, and its role restarts only after exit code 75 (retryOn)');
+  expect(diagnostics).toContain('prepare:0 failed, and its role restarts only after exit code 75 (restart.onExitCodes)');
   expect(diagnostics).toContain('has not started, because it waits until prepare has succeeded');
   expect(tasks.find(({ role }) => role === 'prepare')).toMatchObject({ state: 'failed', failures: 2 });
   expect(existsSync(path.join(out, 'trained'))).toBe(false);
@@ -110,9 +110,9 @@ test('the job fails with the reason after an exit code that is not in retryOn, a
 test('the job fails with the reason when a task has reached its time limit more often than it may restart', async () => {
   const yaml =
     'name: limited\nframework: none\nroles:\n' +
-    `  worker: {command: ${FOREVER}, timeLimit: 2s, restart: {maxRestarts: 1}, resources: {memory: 512m}}`;
+    `  worker: {command: ${FOREVER}, timeout: 2s, restart: {maxRestarts: 1}, resources: {memory: 512m}}`;
   const { exitCode, diagnostics, tasks } = await runJob(yaml, {});
   expect(exitCode).toBe(1);
-  expect(diagnostics).toMatch(/worker:0 .*only 1 restart is allowed.*ran longer than its time limit of 2 s \(roles\.worker\.timeLimit\)/s);
+  expect(diagnostics).toMatch(/worker:0 .*only 1 restart is allowed.*ran longer than its time limit of 2 s \(roles\.worker\.timeout\)/s);
   expect(tasks).toMatchObject([{ state: 'failed', failures: 2, failure: { cause: { kind: 'time-limit' } } }]);
 });

@@ -221,7 +221,7 @@ export class Cluster {
   async fit(model: tfjs.LayersModel, data: FitData, options: FitOptions = {}): Promise<FitHistory> {
     const { ring, wire, servers, backend } = this.#parts;
     refuseUnfitModel(backend, model);
-    this.#refuseUnranked('Use model.fit there, or set ranked: true for the role.');
+    this.#refuseUnranked('Use model.fit there, or set kind: gang for the role.');
     const environment = this.#beginPhase('fit', options);
     const strategy = servers ?? allReduceStrategy(ring, wire);
     return await this.#unfinished.during((onProgress) =>
@@ -269,7 +269,7 @@ export class Cluster {
    */
   async loop<T = null, State extends Json = null>(options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
     const { ring, servers } = this.#parts;
-    this.#refuseUnranked('Set ranked: true for the role.');
+    this.#refuseUnranked('Set kind: gang for the role.');
     return await TrainingLoop.open(
       {
         ...this.#beginPhase('loop', options),
@@ -430,7 +430,7 @@ export class Cluster {
     const { applicationId, report, ranked } = this.#parts;
     if (ranked && applicationId !== '') {
       throw new TonyError('USAGE', `${this.role}:${this.index} trains, so cluster.evaluate would wait for the end of its own program`, {
-        hint: 'Call cluster.evaluate in the evaluator role, or in another role with ranked: false. To evaluate a model here, use model.evaluate.',
+        hint: 'Call cluster.evaluate in the evaluator role, or in another role of kind independent. To evaluate a model here, use model.evaluate.',
       });
     }
     const world: EvaluationWorld = {

@@ -156,7 +156,7 @@ const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
  * (`dataset.splits()`), `predict` writes one result file, named after the split number (`part-00017.jsonl`), with the results in record
  * order. A file appears only when it is complete, and is written only once, even if workers fail, restart or compute the same split. After
  * all parts exist, the file `_SUCCESS` appears with the number of records in each part. The workers do not communicate. If job.yaml sets
- * `ranked: false`, the job can therefore replace a failed worker without interrupting the other workers.
+ * `kind: independent`, the job can therefore replace a failed worker without interrupting the other workers.
  * @param dataset a dataset that reads files and does not use `batch`, `shuffle`, `repeat`, `take`, `skip` or `shard`. `predict` disposes
  *   the tensors in the dataset's elements.
  * @returns a report, after all parts exist.

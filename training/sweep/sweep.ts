@@ -80,7 +80,7 @@ export interface SweepReport<C extends Configuration> {
  * fails, another task runs its unfinished trial. The sweep stores each result immediately, so another job with the same output runs only the
  * missing trials. `sweep` returns in all tasks when all trials have ended. The task with index 0 then writes `results.csv` and
  * `results.json`, prints the table, and names the best trial in a notice. Each trial is a TensorBoard run with a row in the HParams tab. The
- * role's tasks must not have ranks (`ranked: false` in job.yaml), because each task trains its own models, with `model.fit`.
+ * role's tasks must not have ranks (`kind: independent` in job.yaml), because each task trains its own models, with `model.fit`.
  * @param configurations the same list in each task: from `grid` or `randomSearch`, or an array.
  * @throws TonyError OUTPUT_MISMATCH if the folder contains trials for other configurations; TRIAL_FAILED; USAGE if an argument is invalid or
  *   the tasks have ranks.
@@ -143,7 +143,7 @@ function checkArguments(cluster: Cluster, configurations: readonly Configuration
   checkOptionValues<SweepOptions>('sweep', { ...options, metric: options?.metric ?? '', goal: options?.goal ?? ('' as Goal) }, OPTIONS);
   if (cluster.worldSize > 1) {
     throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together, so they cannot run separate trials`, {
-      hint: 'Set ranked: false for the role in job.yaml.',
+      hint: 'Set kind: independent for the role in job.yaml.',
     });
   }
   if (!Array.isArray(configurations) || configurations.some((each) => typeof each !== 'object' || each === null)) {

@@ -1,3 +1,4 @@
+import { isTracked } from '../../../conf/job.ts';
 import { inGang } from '../../../conf/role-conditions.ts';
 import type { JobResult } from '../../../conf/status/status.ts';
 import { type JobState, jobOf, nameOf } from '../state/job-state.ts';
@@ -24,6 +25,7 @@ export interface FinishedRun {
 export function checkOutcome(run: FinishedRun): void {
   checkContainers(run);
   checkBudgets(run);
+  checkJobBudget(run);
   checkStarts(run);
   if (run.result.state === 'KILLED' && !(run.killed && run.result.diagnostics === 'killed by a user')) {
     violate(run.world, 'killed although no user killed it');
@@ -61,6 +63,16 @@ function checkBudgets({ world, state }: FinishedRun): void {
   }
 }
 
+/** Verifies that the job's limit on restarts holds. The failure that exceeds the limit ends the job. */
+function checkJobBudget({ world, state }: FinishedRun): void {
+  const { maxRestarts } = jobOf(state).restart;
+  const failures = state.tasks.reduce((sum, { role, failures: { charged } }) => sum + (role.kind === 'sidecar' ? 0 : charged), 0);
+  const givenUp = state.tasks.filter(isGivenUp).length;
+  if (maxRestarts !== null && failures > maxRestarts + Math.max(1, givenUp)) {
+    violate(world, `${failures} failures were charged, but the job allows only ${maxRestarts} restarts`);
+  }
+}
+
 function checkStarts({ world, state }: FinishedRun): void {
   const starts = state.tasks.reduce((sum, task) => sum + task.programStarts, 0);
   if (starts > world.starts) {
@@ -90,17 +102,17 @@ function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): v
 }
 
 function checkSuccess({ world, state, training }: FinishedRun): void {
-  const { success } = jobOf(state);
+  const { successPolicy } = jobOf(state);
   const deciding =
-    success === 'chief'
+    successPolicy === 'chief'
       ? state.tasks.filter(isChief)
-      : state.tasks.filter((task) => task.role.tracking === 'tracked' && (!isElastic(task.role) || isMember(task)));
+      : state.tasks.filter((task) => isTracked(task.role) && (!isElastic(task.role) || isMember(task)));
   if (deciding.length === 0) {
     violate(world, 'succeeded without any task that decides the result');
   }
   const generations = new Set<number>();
   for (const task of deciding) {
-    if (success === 'ended' && isGivenUp(task) && !isChief(task)) {
+    if (successPolicy === 'ended' && isGivenUp(task) && !isChief(task)) {
       continue;
     }
     if (task.programStarts === 0) {
@@ -116,7 +128,7 @@ function checkSuccess({ world, state, training }: FinishedRun): void {
   if (generations.size > 1) {
     violate(world, `succeeded with ranked tasks of generations ${[...generations]}`);
   }
-  if (success === 'all' && state.tasks.some((task) => task.role.tracking === 'tracked' && !isElastic(task.role) && isGivenUp(task))) {
+  if (successPolicy === 'all' && state.tasks.some((task) => isTracked(task.role) && !isElastic(task.role) && isGivenUp(task))) {
     violate(world, 'succeeded with a tracked task that failed');
   }
 }
@@ -128,7 +140,8 @@ function checkEffort({ world, state, result, roomy, killed, calm, earlyCrashes }
     violate(world, `generation ${state.generation} was formed although no fault had harmed a task`);
   }
   const needed = job.roles.filter((each) => !each.spare);
-  const budget = Math.min(...needed.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
+  const ofJob = job.restart.maxRestarts ?? Number.POSITIVE_INFINITY;
+  const budget = Math.min(ofJob, ...needed.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
   const mustSucceed = roomy && !killed && world.charges <= budget && needed.every((each) => each.restart.policy === 'on-failure');
   if (mustSucceed && result.state !== 'SUCCEEDED') {
     violate(world, `a job that could have succeeded ended as ${result.state}: ${result.diagnostics}`);

@@ -37,7 +37,7 @@ function extraChargesOf({ manners, roles }: FaultTargets): number {
   if (!roles.some((each) => each.servesParameters)) {
     return 1;
   }
-  return roles.reduce((sum, each) => sum + (each.ranked ? each.maxInstances : 0), 0);
+  return roles.reduce((sum, each) => sum + (each.kind === 'gang' ? each.maxInstances : 0), 0);
 }
 
 function programFaults(targets: FaultTargets): Fault[] {

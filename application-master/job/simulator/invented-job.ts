@@ -1,21 +1,21 @@
 import { frozen, role } from '../../../conf/job.fixture.ts';
-import type { FrozenJob, Role } from '../../../conf/job.ts';
+import type { FrozenJob, Role, RoleKind } from '../../../conf/job.ts';
 import type { SimulatedNode } from './cluster.ts';
 import type { Random } from './random.ts';
 
 export function inventJob(random: Random): FrozenJob {
   const maxRestarts = random.between(0, 4);
   const policy = random.chance(0.1) ? ('never' as const) : ('on-failure' as const);
-  const restart = { policy, maxRestarts };
-  const ranked = random.chance(0.85);
-  const roles: Role[] = [role({ name: 'worker', instances: random.between(1, 4), ranked, chief: true, restart })];
+  const restart = { policy, maxRestarts, onExitCodes: null };
+  const kind: RoleKind = random.chance(0.85) ? 'gang' : 'independent';
+  const roles: Role[] = [role({ name: 'worker', instances: random.between(1, 4), kind, chief: true, restart })];
   const worker = roles[0] as Role;
-  if (ranked && random.chance(0.35)) {
+  if (kind === 'gang' && random.chance(0.35)) {
     roles[0] = { ...worker, maxInstances: worker.instances + random.between(1, 4) };
   }
   if (random.chance(0.2)) {
     const leads = random.chance(0.5);
-    roles.unshift(role({ name: 'helper', instances: random.between(1, 2), ranked, chief: leads, restart }));
+    roles.unshift(role({ name: 'helper', instances: random.between(1, 2), kind, chief: leads, restart }));
     if (leads) {
       roles[1] = { ...(roles[1] as Role), chief: false };
     }
@@ -24,19 +24,20 @@ export function inventJob(random: Random): FrozenJob {
     roles.push(role({ name: 'evaluator', restart }));
   }
   inventOrder(random, roles, restart);
-  const serves = ranked && random.chance(0.3);
+  const serves = kind === 'gang' && random.chance(0.3);
   if (serves || random.chance(0.2)) {
-    roles.push(role({ name: 'ps', tracking: 'untracked', servesParameters: serves, instances: random.between(1, 2), restart }));
+    roles.push(role({ name: 'ps', kind: 'service', servesParameters: serves, instances: random.between(1, 2), restart }));
   }
   const sidecar = random.chance(0.4);
   if (sidecar) {
-    roles.push(role({ name: 'tensorboard', tracking: 'sidecar', restart, spare: random.chance(0.7) }));
+    roles.push(role({ name: 'tensorboard', kind: 'sidecar', restart, spare: random.chance(0.7) }));
   }
   const number = random.between(1, 9999);
   const applicationId = `application_1_${number}`;
   const job = frozen({
     roles,
-    success: random.chance(0.8) ? 'all' : number % 2 === 0 ? 'chief' : 'ended',
+    restart: { maxRestarts: number % 5 === 0 ? number % 4 : null },
+    successPolicy: random.chance(0.8) ? 'all' : number % 2 === 0 ? 'chief' : 'ended',
     heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },
     tensorboard: { logdir: null, serve: roles.some(({ spare }) => spare), memoryMb: 1024 },
     strategy: serves

@@ -273,14 +273,17 @@ export class Master implements Endpoint {
   #launch(action: Extract<Action, { type: 'launch' }>): void {
     const { cluster, frozen, training, current } = this.#options;
     const { containerId, role, index } = action;
-    const { ranked, servesParameters } = frozen.job.roles.find(({ name }) => name === role) ?? { ranked: false, servesParameters: false };
+    const { kind, servesParameters } = frozen.job.roles.find(({ name }) => name === role) ?? {
+      kind: 'independent',
+      servesParameters: false,
+    };
     cluster.launch(containerId, () => {
       const each = cluster.containers.get(containerId);
       return new Executor(this.#world, {
         containerId,
         role,
         index,
-        part: ranked ? 'worker' : servesParameters ? 'server' : null,
+        part: kind === 'gang' ? 'worker' : servesParameters ? 'server' : null,
         intervalMs: heartbeatIntervalMs(frozen.job),
         leaseMs: leaseMs(frozen, role),
         training,
@@ -328,14 +331,14 @@ export class Master implements Endpoint {
       }
       const own = members.filter((member) => member.role === role.name);
       const givenUp = this.state.tasks.filter((task) => task.role.name === role.name && isGivenUp(task)).length;
-      const least = role.instances - (this.#options.frozen.job.success === 'all' ? 0 : givenUp);
+      const least = role.instances - (this.#options.frozen.job.successPolicy === 'all' ? 0 : givenUp);
       if (own.length < least || own.length > role.maxInstances) {
         violate(this.#world, `${what} with ${own.length} tasks of role ${role.name}`);
       }
       if (role.servesParameters && own.some(({ port }) => port === 0)) {
         violate(this.#world, `${what} without the address of a server`);
       }
-      if (role.chief && role.ranked && own.find(({ index }) => index === 0)?.rank !== 0) {
+      if (role.chief && role.kind === 'gang' && own.find(({ index }) => index === 0)?.rank !== 0) {
         violate(this.#world, `${what} without its chief`);
       }
     }

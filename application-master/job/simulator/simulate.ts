@@ -1,5 +1,5 @@
 import { START } from '../../../conf/job.fixture.ts';
-import type { FrozenJob } from '../../../conf/job.ts';
+import { type FrozenJob, isTracked } from '../../../conf/job.ts';
 import type { JobResult } from '../../../conf/status/status.ts';
 import { isElastic } from '../state/membership.ts';
 import { checkOutcome } from './check-outcome.ts';
@@ -83,11 +83,7 @@ class SimulatedRun {
       manners: this.#manners,
       // How long tracked tasks outside the gang run. Some are longer than any lease. Parameter servers and sidecars run until they are
       // stopped.
-      alone: new Map(
-        roles
-          .filter((each) => each.tracking === 'tracked')
-          .map((each) => [each.name, random.between(1, 30) * (random.chance(0.1) ? 15_000 : 1_000)]),
-      ),
+      alone: new Map(roles.filter(isTracked).map((each) => [each.name, random.between(1, 30) * (random.chance(0.1) ? 15_000 : 1_000)])),
     });
     this.#master = this.#newMaster(1);
   }

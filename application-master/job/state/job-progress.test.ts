@@ -8,13 +8,13 @@ interface Example {
   readonly step?: number;
   readonly total?: number;
   readonly state?: 'running' | 'succeeded';
-  readonly tracking?: 'tracked' | 'sidecar';
+  readonly kind?: 'independent' | 'sidecar';
 }
 
 function progress(...tasks: Example[]): number {
   const state = {
-    tasks: tasks.map(({ rank = null, step = 0, total = 0, state: of = 'running', tracking = 'tracked' }) => ({
-      role: rank === null ? role({ name: 'other', tracking }) : workers(),
+    tasks: tasks.map(({ rank = null, step = 0, total = 0, state: of = 'running', kind = 'independent' }) => ({
+      role: rank === null ? role({ name: 'other', kind }) : workers(),
       index: 0,
       rank,
       state: of,
@@ -30,11 +30,11 @@ test('the progress of a job is the share of steps that rank 0 has completed', ()
 });
 
 test('without ranks, the progress of a job is the highest share of steps of a tracked task', () => {
-  expect(progress({ step: 1, total: 10 }, { step: 4, total: 10 }, { step: 9, total: 10, tracking: 'sidecar' })).toBe(0.4);
+  expect(progress({ step: 1, total: 10 }, { step: 4, total: 10 }, { step: 9, total: 10, kind: 'sidecar' })).toBe(0.4);
 });
 
 test('without an expected number of steps, the progress of a job is the share of tracked tasks that have succeeded', () => {
-  expect(progress({ rank: 0, step: 30 }, { state: 'succeeded' }, { tracking: 'sidecar', state: 'succeeded' })).toBe(0.5);
+  expect(progress({ rank: 0, step: 30 }, { state: 'succeeded' }, { kind: 'sidecar', state: 'succeeded' })).toBe(0.5);
   expect(progress({ rank: 0 })).toBe(0);
   expect(progress()).toBe(0);
 });

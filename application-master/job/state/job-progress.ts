@@ -1,3 +1,4 @@
+import { isTracked } from '../../../conf/job.ts';
 import type { JobState, Task } from './job-state.ts';
 import { isMember } from './membership.ts';
 
@@ -7,7 +8,7 @@ import { isMember } from './membership.ts';
  * tracked tasks that have succeeded.
  */
 export function progressOf({ tasks }: JobState): number {
-  const tracked = tasks.filter((task) => task.role.tracking === 'tracked' && (task.index < task.role.instances || isMember(task)));
+  const tracked = tasks.filter((task) => isTracked(task.role) && (task.index < task.role.instances || isMember(task)));
   const leader = tracked.find(({ rank }) => rank === 0);
   const shares = (leader === undefined ? tracked : [leader]).flatMap(shareOf);
   if (shares.length > 0) {

@@ -1,4 +1,4 @@
-import type { Job, Role } from '../../../conf/job.ts';
+import { isTracked, type Job, type Role } from '../../../conf/job.ts';
 import { inGang } from '../../../conf/role-conditions.ts';
 import { backoffMs } from '../../../platform/async/backoff.ts';
 import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
@@ -30,7 +30,7 @@ export function peerNumber(members: readonly Task[], { rank, index }: Task): num
  * then do not connect to each other.
  */
 export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
-  return role.ranked && job.roles.some(({ servesParameters }) => servesParameters);
+  return role.kind === 'gang' && job.roles.some(({ servesParameters }) => servesParameters);
 }
 
 /** Returns true if the running generation continues after the task has failed. */
@@ -100,12 +100,12 @@ export function isExpendable(state: JobState, task: Task): boolean {
 
 /**
  * Returns true if the job continues after this task has used all its restarts. This is the case if enough other tasks remain, or if the
- * chief alone decides the result (`success: chief` or `ended`). The job always needs its parameter servers, because they store the weights.
+ * chief alone decides the result (`successPolicy: chief` or `ended`). The job always needs its parameter servers, because they store the weights.
  */
 export function canBeGivenUp(state: JobState, task: Task): boolean {
-  const { success } = jobOf(state);
-  const { tracking, restart, servesParameters } = task.role;
-  const mayFail = success === 'chief' || (success === 'ended' && tracking === 'tracked' && restart.policy === 'on-failure');
+  const { successPolicy } = jobOf(state);
+  const { restart, servesParameters } = task.role;
+  const mayFail = successPolicy === 'chief' || (successPolicy === 'ended' && isTracked(task.role) && restart.policy === 'on-failure');
   const shielded = mayFail && !isChief(task) && !servesParameters && state.tasks.some(isChief);
   return shielded || isExpendable(state, task);
 }

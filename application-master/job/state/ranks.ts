@@ -11,7 +11,7 @@ export function places(job: Job): TaskPlace[] {
 
 /** Returns a generation's ranked tasks in rank order: first the chief, then the others in the given order. */
 export function inRankOrder<Ranked extends TaskPlace>(members: readonly Ranked[]): Ranked[] {
-  const ranked = members.filter(({ role }) => role.ranked);
+  const ranked = members.filter(({ role }) => role.kind === 'gang');
   return [...ranked.filter(isChief), ...ranked.filter((place) => !isChief(place))];
 }
 

@@ -32,6 +32,6 @@ it('the lease of ranked tasks covers the time until YARN replaces the Applicatio
     120_000, 120_000, 830_000, 1_800_000,
   ]);
   expect([lease('evaluator', 830_000), lease('unknown', 830_000)]).toEqual([120_000, 120_000]);
-  const servers = frozen({ roles: [workers(), role({ name: 'ps', tracking: 'untracked', servesParameters: true })] });
+  const servers = frozen({ roles: [workers(), role({ name: 'ps', kind: 'service', servesParameters: true })] });
   expect([lease('worker', 830_000, servers), lease('ps', 830_000, servers)]).toEqual([120_000, 830_000]);
 });

@@ -120,6 +120,7 @@ function yarnSection({ yarn }: JobDescription, terminal: Terminal): string[] {
 
 const ROLE_COLUMNS: readonly FittedColumn<Role>[] = [
   { title: 'ROLE', cell: ({ name }) => name, keep: 9 },
+  { title: 'KIND', cell: ({ kind }) => kind, keep: 4, when: (roles) => roles.some(({ kind }) => kind !== 'gang') },
   {
     title: 'TASKS',
     cell: ({ instances, maxInstances }) => (maxInstances > instances ? `${instances}..${maxInstances}` : String(instances)),

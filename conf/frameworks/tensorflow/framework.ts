@@ -14,7 +14,7 @@ export const tensorflow: Framework = {
   validate(roles) {
     return roles.flatMap(({ name, ranked, tasks }): FrameworkProblem[] => {
       if (ranked && !TENSORFLOW_ROLES.includes(name)) {
-        const message = `TensorFlow recognises only tasks named ${TENSORFLOW_ROLES.join(', ')} and evaluator: rename the role, or write \`ranked: false\``;
+        const message = `TensorFlow recognises only tasks named ${TENSORFLOW_ROLES.join(', ')} and evaluator: rename the role, or write \`kind: independent\``;
         return [{ role: name, about: 'name', message }];
       }
       return ranked && name === 'chief' && tasks > 1

@@ -198,7 +198,7 @@ def sweep(
     for trial in tony.sweep(tony.grid({"rate": [0.1, 0.01]}), metric="accuracy", goal="maximize"):
         trial.finish(accuracy=train(**trial.configuration))
 
-    The role must not have ranks (`ranked: false`), and all its tasks must pass the same configurations. The
+    The role must not have ranks (`kind: independent`), and all its tasks must pass the same configurations. The
     configurations are the result of `grid` or `random_search`, or a list. A task requests its next trial when the
     previous trial has ended. Each result is stored immediately, so no task repeats a finished trial. If a task fails,
     another task runs its unfinished trial. When all trials have ended, the iterator ends in all tasks.
@@ -219,7 +219,7 @@ def sweep(
         raise TonyError(
             "USAGE",
             f"the tasks of role {context().role} train together, so they cannot run separate trials",
-            "Set ranked: false for the role in job.yaml.",
+            "Set kind: independent for the role in job.yaml.",
         )
     if not isinstance(configurations, (list, tuple)) or not all(isinstance(each, Mapping) for each in configurations):
         reject("configurations", configurations, "a list of dictionaries, for example tony.grid(...)")
