@@ -22,7 +22,7 @@ const HOROVOD = path.join(ROOT, '.cache', 'horovod');
 const SYNCED = `
   set -e
   if [ $TONY_GENERATION = 1 ]; then
-    if [ $TONY_RANK = 1 ]; then sleep 600; fi
+    if [ $TONY_TASK_RANK = 1 ]; then sleep 600; fi
     mkdir ckpt/step-10 && echo ten > ckpt/step-10/weights && touch ckpt/step-10.done
     mkdir ckpt/step-20 && echo half > ckpt/step-20/weights
     exit 3

@@ -90,7 +90,7 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
   const job = await start(
     options,
     async (cluster, base: number) => {
-      const sum = Float32Array.of(cluster.rank);
+      const sum = Float32Array.of(cluster.share.index);
       await cluster.allReduce(sum);
       console.log(`hello from ${cluster.rank} of ${cluster.worldSize}`);
       return { sum: base + (sum[0] ?? 0), rank: cluster.rank };

@@ -50,7 +50,7 @@ export class SyncedFolder {
   async #open(
     settings: ExecutorSettings,
     generation: number,
-    { folder, rank, checkpointOrder }: PreparedRun,
+    { folder, taskRank: rank, checkpointOrder }: PreparedRun,
     progress: ProgressSoFar,
   ): Promise<CheckpointSync | null> {
     const { sync } = settings.frozen.job.checkpoint;

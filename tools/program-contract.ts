@@ -12,12 +12,12 @@ const number = (least: number) => z.int().min(least);
 const digits = z.string().regex(/^(0|[1-9]\d*)$/);
 const uri = z.string().describe('URI of a folder on HDFS, in an object store, or on this machine (file://)');
 const role = z.string().regex(ROLE_NAME);
-const rank = number(0).nullable();
+const taskRank = number(0).nullable();
 
 const member = z.strictObject({
   role,
   index: number(0),
-  rank: rank.describe('Null for a task without a rank'),
+  taskRank: taskRank.describe('Null for a task without a rank'),
   host: z.string(),
   port: number(0),
 });
@@ -40,8 +40,8 @@ export const TASK_FILE = z
     role,
     index: number(0),
     roleSize: number(0).describe('Minimum number of tasks that the role requires'),
-    rank: rank.describe('Number of the task within the gang; null for a task without a rank, such as an evaluator'),
-    worldSize: number(0).describe('Number of tasks with ranks'),
+    taskRank: taskRank.describe('Number of the task among the tasks with ranks; null for a task without a rank, such as an evaluator'),
+    taskWorldSize: number(0).describe('Number of tasks with ranks'),
     generation: number(1).describe('How many times the gang has been formed'),
     members: z.array(member).describe('All tasks, with the addresses of their programs'),
     listener: z
@@ -71,8 +71,14 @@ export const TONY_VARIABLES = z.object({
     .describe('ID of the job'),
   [TASK_ENVIRONMENT.role]: role.describe('Role of the task'),
   [TASK_ENVIRONMENT.index]: digits.describe('Index of the task within its role, from 0'),
-  [TASK_ENVIRONMENT.rank]: digits.optional().describe('Rank of the task; not set for a task without a rank'),
-  [TASK_ENVIRONMENT.worldSize]: digits.describe('Number of tasks with ranks'),
+  [TASK_ENVIRONMENT.taskRank]: digits
+    .optional()
+    .describe('Number of the task among the tasks with ranks; not set for a task without a rank'),
+  [TASK_ENVIRONMENT.rank]: digits
+    .optional()
+    .describe('Rank of the process among all processes of the tasks with ranks; not set without a rank, or if mpirun assigns the ranks'),
+  [TASK_ENVIRONMENT.localRank]: digits.optional().describe('Rank of the process within its task; set if TONY_RANK is set'),
+  [TASK_ENVIRONMENT.worldSize]: digits.optional().describe('Number of processes with ranks; set if TONY_RANK is set'),
   [TASK_ENVIRONMENT.generation]: digits.describe('How many times the gang has been formed, from 1'),
   [TASK_ENVIRONMENT.checkpointDir]: uri.describe(
     'Checkpoint folder of the job: a URI on HDFS, in an object store, or on this machine (file://)',

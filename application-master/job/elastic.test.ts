@@ -132,7 +132,7 @@ test('an elastic job grows at a checkpoint, with all workers that have become re
     scene
       .of('start')
       .at(-1)
-      ?.members.map(({ index, rank }) => [index, rank]),
+      ?.members.map(({ index, taskRank }) => [index, taskRank]),
   ).toEqual([
     [0, 0],
     [1, 1],
@@ -193,7 +193,7 @@ test('an elastic job continues with the remaining workers when a lost one gets n
     scene
       .of('start')
       .at(-1)
-      ?.members.map(({ index, rank }) => [index, rank]),
+      ?.members.map(({ index, taskRank }) => [index, taskRank]),
   ).toEqual([
     [0, 0],
     [2, 1],

@@ -226,9 +226,9 @@ function withAbsent(state: JobState): Member[] {
   const expected = members.length > 0 ? members : ranked.filter(({ role, index }) => index < role.instances);
   return [
     ...inRankOrder(expected).map(({ role, index, executor }, rank): Member => {
-      return { role: role.name, index, host: executor?.host ?? '', port: executor?.port ?? 0, rank };
+      return { role: role.name, index, host: executor?.host ?? '', port: executor?.port ?? 0, taskRank: rank };
     }),
-    ...known.filter(({ rank, role }) => rank === null && !ranked.some((task) => task.role.name === role)),
+    ...known.filter(({ taskRank, role }) => taskRank === null && !ranked.some((task) => task.role.name === role)),
   ];
 }
 
@@ -241,11 +241,12 @@ export function membersOf(state: JobState): Member[] {
       return [];
     }
     if (executor !== null) {
-      return [{ role: role.name, index, host: executor.host, port: executor.port, rank }];
+      return [{ role: role.name, index, host: executor.host, port: executor.port, taskRank: rank }];
     }
     // A worker that is being replaced counts toward the world size. It has no address, because programs do not connect to it.
-    return rank !== null && isIndependentlyReplaceable(state.frozen.job, role) ? [{ role: role.name, index, host: '', port: 0, rank }] : [];
+    const isReplaced = rank !== null && isIndependentlyReplaceable(state.frozen.job, role);
+    return isReplaced ? [{ role: role.name, index, host: '', port: 0, taskRank: rank }] : [];
   });
-  const ranked = known.filter((member) => member.rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
-  return [...ranked, ...known.filter((member) => member.rank === null)];
+  const ranked = known.filter((member) => member.taskRank !== null).sort((a, b) => (a.taskRank ?? 0) - (b.taskRank ?? 0));
+  return [...ranked, ...known.filter((member) => member.taskRank === null)];
 }

@@ -31,8 +31,8 @@ describe('jobs without failures', () => {
     expect(scene.of('start')[0]).toMatchObject({
       generation: 1,
       members: [
-        { role: 'worker', index: 0, host: 'h1', port: 1001, rank: 0 },
-        { role: 'worker', index: 1, host: 'h1', port: 1002, rank: 1 },
+        { role: 'worker', index: 0, host: 'h1', port: 1001, taskRank: 0 },
+        { role: 'worker', index: 1, host: 'h1', port: 1002, taskRank: 1 },
       ],
     });
     scene.hello('c3');
@@ -91,7 +91,7 @@ describe('jobs without failures', () => {
     const scene = JobScenario.running(
       frozen({ roles: [role({ name: 'worker', instances: 2, kind: 'gang' }), role({ name: 'chief', kind: 'gang', chief: true })] }),
     );
-    expect(scene.of('start')[0]?.members.map(({ role, index, rank }) => `${rank} ${role}:${index}`)).toEqual([
+    expect(scene.of('start')[0]?.members.map(({ role, index, taskRank }) => `${taskRank} ${role}:${index}`)).toEqual([
       '0 chief:0',
       '1 worker:0',
       '2 worker:1',
@@ -155,7 +155,7 @@ describe('jobs without failures', () => {
         scene
           .of('start')
           .at(-1)
-          ?.members.map(({ role, rank }) => [role, rank]),
+          ?.members.map(({ role, taskRank }) => [role, taskRank]),
       ).toEqual([
         ['chief', 0],
         ['helper', 1],
@@ -1737,7 +1737,7 @@ it('a task without a rank gets the same ranked tasks, whether or not their execu
   late.register();
   late.hello(late.allocate('evaluator'));
   const members = late.of('start').at(-1)?.members ?? [];
-  expect(members.map(({ role: name, index, rank }) => [name, index, rank])).toEqual([
+  expect(members.map(({ role: name, index, taskRank }) => [name, index, taskRank])).toEqual([
     ['worker', 0, 0],
     ['worker', 1, 1],
     ['evaluator', 0, null],

@@ -12,7 +12,7 @@ test('a generation includes all parameter servers, without ranks', () => {
   const scene = JobScenario.running(job());
   const starts = scene.of('start');
   expect(starts).toHaveLength(4);
-  expect(starts[0]?.members.map(({ role: name, index, rank }) => [name, index, rank])).toEqual([
+  expect(starts[0]?.members.map(({ role: name, index, taskRank }) => [name, index, taskRank])).toEqual([
     ['worker', 0, 0],
     ['worker', 1, 1],
     ['ps', 0, null],
@@ -39,7 +39,7 @@ test('a failed worker is replaced alone, in the same generation', () => {
       .of('start')
       .at(-1)
       ?.members.find((member) => member.index === 1 && member.role === 'worker'),
-  ).toMatchObject({ rank: 1 });
+  ).toMatchObject({ taskRank: 1 });
   expect(scene.status().state).toBe('RUNNING');
 });
 
@@ -128,7 +128,7 @@ test('a second attempt keeps all tasks running, and starts the worker that was b
   second.serve();
   expect(second.state.generation).toBe(1);
   expect(second.of('start')).toEqual([expect.objectContaining({ containerId: second.container('worker:1'), generation: 1 })]);
-  expect(second.of('start')[0]?.members.filter(({ rank }) => rank !== null)).toHaveLength(2);
+  expect(second.of('start')[0]?.members.filter(({ taskRank }) => taskRank !== null)).toHaveLength(2);
 });
 
 test('a second attempt that waits for a parameter server does not charge workers that exited because of its loss', () => {

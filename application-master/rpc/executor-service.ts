@@ -77,7 +77,7 @@ export class ExecutorService {
   }
 
   start(containerId: string, generation: Generation, members: readonly Member[]): void {
-    const sent = members.map(({ rank, ...member }) => (rank === null ? member : { ...member, rank }));
+    const sent = members.map(({ taskRank, ...member }) => (taskRank === null ? member : { ...member, rank: taskRank }));
     this.#send(containerId, { start: { generation, members: sent } });
   }
 

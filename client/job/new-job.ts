@@ -60,7 +60,7 @@ model.add(tf.layers.dense({ units: 1, activation: 'sigmoid' }));
 model.compile({ optimizer: tf.train.adam(0.01), loss: 'binaryCrossentropy', metrics: ['accuracy'] });
 
 const { history } = await cluster.fit(model, { x: { values: points, shape: [EXAMPLES, 2] }, y: { values: inside, shape: [EXAMPLES, 1] } }, { epochs: 10, batchSize: 64 });
-if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?? 0)).toFixed(2)} %\`);
+if (cluster.isChief) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?? 0)).toFixed(2)} %\`);
 `;
   return { 'job.yaml': job, 'train.ts': program, '.tonyignore': 'node_modules\n' };
 }

@@ -18,6 +18,8 @@ export interface Framework {
   readonly reserved: readonly string[];
   /** Whether a task may run several processes. */
   readonly runsProcesses?: true;
+  /** Whether the command contains the framework's own launcher, which determines the number of processes and assigns their ranks. */
+  readonly launchesRanks?: true;
   /**
    * Whether the framework's own server binds the task's port. The executor then keeps the port bound, without listening on it, while the
    * program runs. Otherwise, the program inherits the bound socket.

@@ -4,12 +4,12 @@ import type { DeepReadonly } from '../../platform/deep-readonly.ts';
 
 const wholeNumber = z.number().int().nonnegative();
 const positive = z.number().int().positive();
-const rank = wholeNumber.nullable();
+const taskRank = wholeNumber.nullable();
 const wireSecurity = z.enum(WIRE_SECURITY);
 const address = { host: z.string().min(1), port: z.number().int().min(1).max(65_535) };
 /** A task that has no executor yet has an empty host and port 0. */
 const memberAddress = { host: z.string(), port: z.number().int().min(0).max(65_535) };
-const member = z.object({ role: z.string(), index: wholeNumber, rank, ...memberAddress });
+const member = z.object({ role: z.string(), index: wholeNumber, taskRank, ...memberAddress });
 
 export const taskSchema = z.object({
   version: z.literal(1),
@@ -20,8 +20,9 @@ export const taskSchema = z.object({
   /** The minimum number of tasks required by the role. */
   roleSize: positive,
   /** The task's number within the gang, or null for tasks without a rank, such as evaluators and parameter servers. */
-  rank,
-  worldSize: wholeNumber,
+  taskRank,
+  /** The number of tasks that have a rank. A task may run several processes, each with a rank of its own. */
+  taskWorldSize: wholeNumber,
   /** How many times the gang has been formed, starting at 1. */
   generation: wholeNumber,
   members: z.array(member),
@@ -69,7 +70,7 @@ export type Member = TaskContext['members'][number];
 
 /** Returns the names of the ranked tasks, by rank. */
 export function rankNames({ members }: TaskContext): string[] {
-  const ranked = members.filter(({ rank }) => rank !== null).sort((one, other) => (one.rank ?? 0) - (other.rank ?? 0));
+  const ranked = members.filter(({ taskRank }) => taskRank !== null).sort((one, other) => (one.taskRank ?? 0) - (other.taskRank ?? 0));
   return ranked.map(({ role, index }) => `${role}:${index}`);
 }
 
@@ -83,7 +84,7 @@ export type Report =
       readonly metrics?: Readonly<Record<string, number>>;
     }
   | { readonly type: 'checkpoint'; readonly step: number }
-  | { readonly type: 'peer-lost'; readonly rank: number }
+  | { readonly type: 'peer-lost'; readonly taskRank: number }
   /** A message to the user. A newer notice with the same `about` replaces it. */
   | { readonly type: 'notice'; readonly message: string; readonly about?: string }
   /** Training ends with this step, before its last epoch. Only rank 0 sends this report. */

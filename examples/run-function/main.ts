@@ -11,8 +11,9 @@ const pixels = await run(
   async (cluster, limit: number) => {
     const { values } = await cluster.idx('mnist', 't10k-images-idx3-ubyte');
     // Each worker sums its half of the images. allReduce adds up the halves.
-    const share = Math.ceil(limit / cluster.worldSize);
-    const own = values.subarray(cluster.rank * share * 784, Math.min(limit, (cluster.rank + 1) * share) * 784);
+    const { index, count } = cluster.share;
+    const part = Math.ceil(limit / count);
+    const own = values.subarray(index * part * 784, Math.min(limit, (index + 1) * part) * 784);
     const sum = Float32Array.of(0);
     for (const pixel of own) {
       sum[0] = (sum[0] ?? 0) + pixel;

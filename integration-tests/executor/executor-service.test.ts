@@ -129,8 +129,8 @@ describe("the ApplicationMaster's side of executor streams", () => {
       },
     ]);
     service.start(CONTAINER, asGeneration(4), [
-      { role: 'worker', index: 0, host: 'a', port: 1, rank: 0 },
-      { role: 'evaluator', index: 0, host: 'b', port: 2, rank: null },
+      { role: 'worker', index: 0, host: 'a', port: 1, taskRank: 0 },
+      { role: 'evaluator', index: 0, host: 'b', port: 2, taskRank: null },
     ]);
     const start = await until(() => stream.received[1]?.start, { describe: () => stream.received, everyMs: 5 });
     expect(start.members?.map((member) => member.rank ?? null)).toEqual([0, null]);

@@ -95,19 +95,21 @@ describe('a task executor', () => {
     };
     expect(output).toMatchObject({ port: hello.port, output: 'hello' });
     expect(output.task).toMatchObject({
-      rank: 1,
-      worldSize: 2,
+      taskRank: 1,
+      taskWorldSize: 2,
       generation: 1,
       role: 'worker',
       index: 1,
       data: { digits: 'file:///digits' },
     });
-    expect(output.task.members[2]).toEqual({ role: 'evaluator', index: 0, host: '127.0.0.1', port: 2, rank: null });
+    expect(output.task.members[2]).toEqual({ role: 'evaluator', index: 0, host: '127.0.0.1', port: 2, taskRank: null });
     expect(output.env).toMatchObject({
       FROM_JOB: 'a "b" $c',
       FROM_NODE: 'kept',
       PYTHONUNBUFFERED: '1',
+      TONY_TASK_RANK: '1',
       TONY_RANK: '1',
+      TONY_LOCAL_RANK: '0',
       TONY_WORLD_SIZE: '2',
       TONY_GENERATION: '1',
       TONY_CHECKPOINT_DIR: output.task.checkpoint.dir,

@@ -97,7 +97,7 @@ afterAll(() => {
 async function startGeneration(name: string, generation: number, deaths: Readonly<Record<number, Death>>): Promise<Rank[]> {
   const bound = await Promise.all(Array.from({ length: WORLD_SIZE }, () => bindPort(false)));
   ports.push(...bound);
-  const members = bound.map(({ port }, rank) => ({ role: 'worker', index: rank, rank, host: '127.0.0.1', port }));
+  const members = bound.map(({ port }, rank) => ({ role: 'worker', index: rank, taskRank: rank, host: '127.0.0.1', port }));
   const ringKey = randomBytes(32).toString('base64');
   return await Promise.all(
     members.map(async ({ role, index, host, port }) => {
@@ -106,7 +106,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         version: 1,
         applicationId: 'application_1_0001',
         jobName: name,
-        ...{ role, index, rank: index, roleSize: WORLD_SIZE, worldSize: WORLD_SIZE, generation, members, ringKey },
+        ...{ role, index, taskRank: index, roleSize: WORLD_SIZE, taskWorldSize: WORLD_SIZE, generation, members, ringKey },
         // The rank inherits no socket and listens on the announced port.
         listener: { fd: 999, host, port },
         strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
@@ -166,7 +166,7 @@ async function trainThrough(name: string, deaths: Readonly<Record<number, Death>
     await vi.waitFor(
       async () => {
         for (const survivor of survivors) {
-          expect(await survivor.reports()).toContainEqual({ type: 'peer-lost', rank: death.rank });
+          expect(await survivor.reports()).toContainEqual({ type: 'peer-lost', taskRank: death.rank });
         }
       },
       { timeout: HANGS_MS },

@@ -32,7 +32,7 @@ const scratch = path.join(path.dirname(process.env.TONY_TASK_FILE ?? ''), 'scrat
 const size = () => statSync(path.join(scratch, '.tony-ts-copies', 'blocks'), { throwIfNoEntry: false })?.size ?? 0;
 const before = size();
 const records = tfrecords(cluster.uri('records', 'part-*'), { localCopy: true }).map(String);
-const share = { index: cluster.rank, count: cluster.worldSize };
+const { share } = cluster;
 const ids: string[] = [];
 for (const epoch of [0, 1]) {
   for await (const record of records.shuffle(100).read({ storage: cluster.storage, share, epoch })) if (epoch === 0) ids.push(record.trim());

@@ -17,7 +17,7 @@ const resultIn = (text: string): unknown => JSON.parse(/\{"processes".*\}/.exec(
 
 /** Fails once in a process that mpirun starts in the other task. */
 const FAILING = `import os
-if os.environ["TONY_RANK"] == "1" and os.environ["TONY_GENERATION"] == "1":
+if os.environ["TONY_TASK_RANK"] == "1" and os.environ["TONY_GENERATION"] == "1":
     os._exit(3)
 exec(open("train.py").read())
 `;

@@ -22,6 +22,10 @@ async function python(script: string, environment: Readonly<Record<string, strin
 }
 
 /** Writes a task file and opens the services of an executor. Returns the environment of the task's programs. */
+function rankVariables(rank: number): Record<string, string> {
+  return { TONY_RANK: String(rank), TONY_WORLD_SIZE: '2', TONY_LOCAL_RANK: '0' };
+}
+
 async function startTask(root: string, generation: number): Promise<Record<string, string>> {
   const at = (name: string) => path.join(root, name);
   const job = {
@@ -39,14 +43,14 @@ async function startTask(root: string, generation: number): Promise<Record<strin
   });
   onTestFinished(() => socket.close());
   await Promise.all([writeFile(at('report'), ''), writeFile(at('order'), '')]);
-  const member = { role: 'worker', index: 1, rank: 1, host: 'node', port: 4000 };
+  const member = { role: 'worker', index: 1, taskRank: 1, host: 'node', port: 4000 };
   const task = {
-    ...{ version: 1, applicationId: job.applicationId, jobName: 'a', role: 'worker', index: 1, rank: 1, worldSize: 2, generation },
+    ...{ version: 1, applicationId: job.applicationId, jobName: 'a', role: 'worker', index: 1, taskRank: 1, taskWorldSize: 2, generation },
     ...{ members: [member], checkpoint: { dir: job.checkpointDir, everySteps: 7, keep: 3 }, summaryDir: '', outputDir: '' },
     ...{ data: job.data, reportFile: at('report'), checkpointOrder: at('order'), services: socket.folder },
   };
   await writeFile(at('task'), JSON.stringify(task));
-  return { TONY_TASK_FILE: at('task') };
+  return { TONY_TASK_FILE: at('task'), ...rankVariables(1) };
 }
 
 test('the package passes mypy --strict, and has the version of the npm package', async () => {
@@ -215,13 +219,24 @@ print(json.dumps([task.members[0].port, task.checkpoint_every, ordered, tony.sto
     { type: 'notice', message: 'hello', about: 'greeting' },
   ]);
 
-  const ranks = 'import json, tony; task = tony.context(); print(json.dumps([task.rank, task.world_size, task.local_rank]))';
+  const ranks = `
+import json, tony
+task = tony.context()
+print(json.dumps([task.rank, task.world_size, task.local_rank, task.task_rank]))
+`;
+  expect(await python(ranks, { ...(await startTask(root, 1)), TONY_RANK: '5', TONY_WORLD_SIZE: '8', TONY_LOCAL_RANK: '1' })).toEqual([
+    5, 8, 1, 1,
+  ]);
+  // RANK of another launcher has no effect, but a torchrun that the command starts determines the ranks of its processes.
   const process = { RANK: '5', WORLD_SIZE: '8', LOCAL_RANK: '1' };
-  expect(await python(ranks, { ...(await startTask(root, 1)), ...process, TORCHELASTIC_RUN_ID: 'application_1_0001' })).toEqual([5, 8, 1]);
-  const horovod = { HOROVOD_RANK: '5', HOROVOD_SIZE: '8', HOROVOD_LOCAL_RANK: '1' };
-  expect(await python(ranks, { ...(await startTask(root, 1)), ...horovod, TONY_FRAMEWORK: 'horovod' })).toEqual([5, 8, 1]);
-  // A variable of another launcher has no effect.
-  expect(await python(ranks, { ...(await startTask(root, 1)), ...process, ...horovod })).toEqual([1, 2, 0]);
+  expect(await python(ranks, { ...(await startTask(root, 1)), ...process })).toEqual([1, 2, 0, 1]);
+  const torchrun = { ...process, TORCHELASTIC_RUN_ID: 'none', PET_NNODES: '2' };
+  expect(await python(ranks, { ...(await startTask(root, 1)), ...torchrun })).toEqual([5, 8, 1, 1]);
+  // mpirun sets no rank for the command that contains it, and sets its own variables for the processes that it starts.
+  const { TONY_TASK_FILE = '' } = await startTask(root, 1);
+  expect(await python(ranks, { TONY_TASK_FILE })).toEqual([null, null, 0, 1]);
+  const mpi = { OMPI_COMM_WORLD_RANK: '5', OMPI_COMM_WORLD_SIZE: '8', OMPI_COMM_WORLD_LOCAL_RANK: '1' };
+  expect(await python(ranks, { TONY_TASK_FILE, ...mpi })).toEqual([5, 8, 1, 1]);
 
   const restore = `
 import json, tony
@@ -231,8 +246,7 @@ try:
 except tony.TonyError as error:
     print(json.dumps([restored.step, open(restored.path + "/weights").read(), error.code, str(error)]))
 `;
-  const ofRankZero = { ...process, RANK: '0', TORCHELASTIC_RUN_ID: 'application_1_0001' };
-  expect(await python(restore, { ...(await startTask(root, 2)), ...ofRankZero })).toEqual([
+  expect(await python(restore, { ...(await startTask(root, 2)), ...rankVariables(0) })).toEqual([
     ...[8, 'weights', 'DATA_INVALID'],
     expect.stringContaining('no input folder named letters (data: digits)'),
   ]);

@@ -24,7 +24,9 @@ test('mpirun starts two processes in each task, and after one was killed, the jo
   const { total, correct, everyone } = resultIn(output, 'total');
   expect({ total, correct }).toEqual({ total: 1 + 4 + 9 + 16, correct: true });
   const places = everyone as readonly { readonly container: string }[];
-  expect(places).toMatchObject([0, 1, 2, 3].map((rank) => ({ rank, local: rank % 2, task: Math.floor(rank / 2), context: [rank, 4] })));
+  expect(places).toMatchObject(
+    [0, 1, 2, 3].map((rank) => ({ rank, local: rank % 2, task: Math.floor(rank / 2), context: [rank, 4], variables: [] })),
+  );
   const [first, second, third, fourth] = places.map(({ container }) => container);
   expect([second, fourth]).toEqual([first, third]);
   expect(third).not.toBe(first);

@@ -11,7 +11,7 @@ const from = existsSync(checkpoint) ? Number(readFileSync(checkpoint, 'utf8')) :
 
 /** @param {string} file @param {string} text */
 function writeWhole(file, text) {
-  const temporary = `${file}-${task.generation}-${task.rank}.part`;
+  const temporary = `${file}-${task.generation}-${task.taskRank}.part`;
   writeFileSync(temporary, text);
   renameSync(temporary, file);
 }
@@ -21,7 +21,7 @@ function report(line) {
   appendFileSync(task.reportFile, `${JSON.stringify(line)}\n`);
 }
 
-const { generation, rank, index, worldSize } = task;
+const { generation, taskRank: rank, index, taskWorldSize: worldSize } = task;
 writeWhole(path.join(out, `${generation}-${rank}.json`), JSON.stringify({ pid: process.pid, index, worldSize, from }));
 for (let step = from + 1; !existsSync(path.join(out, 'go')); step++) {
   await setTimeout(50);

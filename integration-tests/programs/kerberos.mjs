@@ -8,7 +8,8 @@ import { join } from 'tony-ts/training';
 
 const { checkpoint } = JSON.parse(readFileSync(process.env.TONY_TASK_FILE ?? '', 'utf8'));
 const cluster = await join({ checkpointEverySteps: 5 });
-const { tf, storage, outputDir, rank, worldSize, generation } = cluster;
+const { tf, storage, outputDir, rank, generation } = cluster;
+const worldSize = cluster.share.count;
 const model = tf.sequential();
 model.add(tf.layers.dense({ units: 1, inputShape: [3] }));
 model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });

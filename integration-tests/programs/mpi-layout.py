@@ -11,7 +11,8 @@ world = MPI.COMM_WORLD
 own = {
     "rank": world.rank,
     "local": int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"]),
-    "task": int(os.environ["TONY_RANK"]),
+    "task": int(os.environ["TONY_TASK_RANK"]),
+    "variables": [name for name in ("TONY_RANK", "TONY_WORLD_SIZE") if name in os.environ],
     "context": [tony.context().rank, tony.context().world_size],
     "container": os.getcwd(),
 }

@@ -65,7 +65,7 @@ def save_checkpoint(step: int, path: str, shards: bool = False) -> None:
 def _save_part(step: int, folder: str) -> None:
     """Stores this rank's part of a checkpoint, and waits for all other ranks."""
     task = context()
-    if task.rank is None:
+    if task.rank is None or task.world_size is None:
         raise TonyError("USAGE", f"the tasks of role {task.role} have no rank", "Set shards only in tasks with ranks.")
     part = {"step": step, "save": _saves.pop() if _saves else 0, "rank": task.rank, "ranks": task.world_size}
     _saves.append(part["save"] + 1)

@@ -13,7 +13,8 @@ class Member:
 
     role: str
     index: int
-    rank: Optional[int]
+    # Number of the task among the tasks with ranks. None if the task has no rank.
+    task_rank: Optional[int]
     host: str
     port: int
 
@@ -26,11 +27,14 @@ class Task:
     job_name: str = ""
     role: str = "worker"
     index: int = 0
-    # Rank of this process among all of the job's processes. None if the task has no rank, such as an evaluator.
+    # Rank of this process among all processes that train together. None if the task has no rank, such as an evaluator.
     rank: Optional[int] = 0
-    world_size: int = 1
+    # Number of processes that train together. None if the task has no rank.
+    world_size: Optional[int] = 1
     # Rank of this process among its task's processes.
     local_rank: int = 0
+    # Number of the task among the tasks with ranks. None if the task has no rank.
+    task_rank: Optional[int] = 0
     # How many times the job's tasks have started together: 1 in the first run.
     generation: int = 1
     members: List[Member] = field(default_factory=list)
@@ -60,19 +64,18 @@ def context() -> Task:
         task = json.load(file)
     if task.get("version") != 1:
         raise RuntimeError(f"{path} has the unknown version {task.get('version')}")
-    rank, world_size = task["rank"], task["worldSize"]
-    # With the frameworks pytorch, horovod and mpi, a task may run several processes.
-    own = _own_place(task["applicationId"])
+    ranks = _own_ranks(os.environ) if task["taskRank"] is not None else {}
     return Task(
         application_id=task["applicationId"],
         job_name=task["jobName"],
         role=task["role"],
         index=task["index"],
-        rank=int(own.get("RANK", rank)) if rank is not None else None,
-        world_size=int(own.get("WORLD_SIZE", world_size)),
-        local_rank=int(own.get("LOCAL_RANK", 0)),
+        rank=ranks.get("RANK"),
+        world_size=ranks.get("WORLD_SIZE"),
+        local_rank=ranks.get("LOCAL_RANK", 0),
+        task_rank=task["taskRank"],
         generation=task["generation"],
-        members=[Member(m["role"], m["index"], m["rank"], m["host"], m["port"]) for m in task["members"]],
+        members=[Member(m["role"], m["index"], m["taskRank"], m["host"], m["port"]) for m in task["members"]],
         checkpoint_dir=task["checkpoint"]["dir"],
         checkpoint_every=task["checkpoint"]["everySteps"],
         summary_dir=task["summaryDir"],
@@ -84,24 +87,24 @@ def context() -> Task:
     )
 
 
-# Variables in which each framework's launchers pass the rank, the number of ranks and the local rank.
-_PLACES = {
-    "horovod": [("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK")],
-    "mpi": [
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),  # Open MPI
-        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),  # MPICH
-    ],
-}
+# Variables in which Open MPI and MPICH pass the rank, the number of ranks and the local rank to the processes that mpirun starts.
+_MPI = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+)
+_NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 
-def _own_place(application_id: str) -> Mapping[str, str]:
-    """Returns this process's RANK, WORLD_SIZE and LOCAL_RANK. Returns an empty mapping if no launcher has set them."""
-    if os.environ.get("TORCHELASTIC_RUN_ID") == application_id:
-        return os.environ
-    for names in _PLACES.get(os.environ.get("TONY_FRAMEWORK", ""), ()):
-        if names[0] in os.environ:
-            own = zip(("RANK", "WORLD_SIZE", "LOCAL_RANK"), names)
-            return {key: os.environ[name] for key, name in own if name in os.environ}
+def _own_ranks(environment: Mapping[str, str]) -> Dict[str, int]:
+    """Returns this process's RANK, WORLD_SIZE and LOCAL_RANK. Returns an empty dict if the process has no rank.
+
+    A command may start further processes: with torchrun, which sets RANK, or with mpirun. mpirun itself has no rank.
+    """
+    own = ("TONY_RANK", "TONY_WORLD_SIZE", "TONY_LOCAL_RANK")
+    of_torchrun = [_NAMES] if "PET_NNODES" in environment and "TORCHELASTIC_RUN_ID" in environment else []
+    for variables in (*of_torchrun, own, *_MPI):
+        if variables[0] in environment:
+            return {name: int(environment[key]) for name, key in zip(_NAMES, variables) if key in environment}
     return {}
 
 

@@ -19,7 +19,7 @@ describe('parseReport', () => {
       metrics: { loss: 0.5 },
     });
     expect(parseReport('{"type":"checkpoint","step":3}')).toEqual({ type: 'checkpoint', step: 3 });
-    expect(parseReport('{"type":"peer-lost","rank":1}')).toEqual({ type: 'peer-lost', rank: 1 });
+    expect(parseReport('{"type":"peer-lost","taskRank":1}')).toEqual({ type: 'peer-lost', taskRank: 1 });
     expect(parseReport(`{"type":"notice","message":"${'x'.repeat(5000)}"}`)).toMatchObject({ message: 'x'.repeat(1000) });
     expect(parseReport('{"type":"early-end","step":3,"reason":"enough"}')).toEqual({ type: 'early-end', step: 3, reason: 'enough' });
     expect(parseReport('{"type":"permanent-failure"}')).toEqual({ type: 'permanent-failure' });
@@ -46,7 +46,7 @@ describe('ReportFile', () => {
     expect(progress.take()).toBeNull();
     appendFileSync(
       file,
-      'ress","step":2,"metrics":{"accuracy":1}}\n{"type":"peer-lost","rank":3}\n{"type":"notice","message":"n"}\n{"type":"checkpoint","step":9}',
+      'ress","step":2,"metrics":{"accuracy":1}}\n{"type":"peer-lost","taskRank":3}\n{"type":"notice","message":"n"}\n{"type":"checkpoint","step":9}',
     );
     reports.read();
     expect(progress.take()).toEqual({

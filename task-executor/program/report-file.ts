@@ -18,15 +18,15 @@ export function parseReport(line: string): Report | null {
   if (typeof value !== 'object' || value === null) {
     return null;
   }
-  const { type, step, total, rank, message, about, metrics, reason } = value as Readonly<Record<string, unknown>>;
+  const { type, step, total, taskRank, message, about, metrics, reason } = value as Readonly<Record<string, unknown>>;
   if (type === 'progress' && isCount(step)) {
     return { type, step, ...(isCount(total) && { total }), metrics: numbersOf(metrics) };
   }
   if (type === 'checkpoint' && isCount(step)) {
     return { type, step };
   }
-  if (type === 'peer-lost' && isCount(rank)) {
-    return { type, rank };
+  if (type === 'peer-lost' && isCount(taskRank)) {
+    return { type, taskRank };
   }
   if (type === 'last-step' && isCount(step)) {
     return { type, step };
@@ -100,7 +100,7 @@ export class ProgressSoFar {
     } else if (report.type === 'checkpoint') {
       this.#checkpointStep = Math.max(this.#checkpointStep, report.step);
     } else if (report.type === 'peer-lost') {
-      this.#lostRank = report.rank;
+      this.#lostRank = report.taskRank;
     } else if (report.type === 'last-step') {
       this.#lastStep = report.step;
     } else if (report.type === 'early-end') {

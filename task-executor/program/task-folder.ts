@@ -2,8 +2,8 @@ import { constants, existsSync } from 'node:fs';
 import { access, chmod, cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { rootCertificates } from 'node:tls';
-import type { FrameworkEnvironment, FrameworkTask } from '../../conf/frameworks/framework.ts';
-import { firstProcess } from '../../conf/frameworks/gang.ts';
+import type { Framework, FrameworkEnvironment, FrameworkTask } from '../../conf/frameworks/framework.ts';
+import { type ProcessRank, processRanks } from '../../conf/frameworks/gang.ts';
 import type { FrameworkName } from '../../conf/frameworks/names.ts';
 import { nodeCommand } from '../../conf/frameworks/node-command.ts';
 import { frameworkOf } from '../../conf/frameworks.ts';
@@ -22,7 +22,7 @@ import { type Activation, activateEnvironment } from '../python/activate-environ
 import { LISTENER_FD } from './program.ts';
 import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
 
-type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'rank' | 'worldSize' | 'generation' | 'checkpoint'>;
+type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'taskRank' | 'generation' | 'checkpoint'>;
 
 /** Contents of the input file of process-launcher.ts. */
 export interface ProcessPlan {
@@ -57,10 +57,9 @@ export function userEnvironment(
     [TASK_ENVIRONMENT.applicationId]: task.applicationId,
     [TASK_ENVIRONMENT.role]: task.role,
     [TASK_ENVIRONMENT.index]: String(task.index),
-    [TASK_ENVIRONMENT.worldSize]: String(task.worldSize),
     [TASK_ENVIRONMENT.generation]: String(task.generation),
     [TASK_ENVIRONMENT.checkpointDir]: task.checkpoint.dir,
-    ...(task.rank !== null && { [TASK_ENVIRONMENT.rank]: String(task.rank) }),
+    ...(task.taskRank !== null && { [TASK_ENVIRONMENT.taskRank]: String(task.taskRank) }),
   };
 }
 
@@ -200,7 +199,7 @@ export interface PreparedRun {
   /** Path of the file that tells the program to store a checkpoint. See TaskContext. */
   readonly checkpointOrder: string;
   /** Null for a task without a rank. */
-  readonly rank: number | null;
+  readonly taskRank: number | null;
   /** Bash command to run. */
   readonly command: string;
 }
@@ -246,7 +245,7 @@ export async function prepareRun(
   ]);
   const { framework, python } = settings.frozen.job;
   const task = frameworkTask(settings, request, context);
-  const variables = (await frameworkOf(framework).variables?.(task)) ?? { defaults: {}, processes: [{}] };
+  const variables = await processVariables(frameworkOf(framework), task);
   // Hadoop clients read this variable too.
   const tokens = await settings.tokens.writeForProgram();
   const own = {
@@ -275,9 +274,22 @@ export async function prepareRun(
     environment: { ...withSoftware, ...(typeof activation === 'object' && activation?.variables) },
     reportFile,
     checkpointOrder,
-    rank: context.rank,
+    taskRank: context.taskRank,
     command: await commandFor(settings, request, task, variables, activation),
   };
+}
+
+/** Returns the framework's variables, with the rank of each process that the executor starts. */
+export async function processVariables(framework: Framework, task: FrameworkTask): Promise<FrameworkEnvironment> {
+  const { defaults, processes } = (await framework.variables?.(task)) ?? { defaults: {}, processes: [{}] };
+  const ranks = framework.launchesRanks === true ? [] : processRanks(task);
+  const rankVariables = (place: ProcessRank | undefined) =>
+    place && {
+      [TASK_ENVIRONMENT.rank]: String(place.rank),
+      [TASK_ENVIRONMENT.localRank]: String(place.localRank),
+      [TASK_ENVIRONMENT.worldSize]: String(place.worldSize),
+    };
+  return { defaults, processes: processes.map((variables, local) => ({ ...variables, ...rankVariables(ranks[local]) })) };
 }
 
 function authoritiesOf({ frozen: { cluster } }: ExecutorSettings): string {
@@ -324,7 +336,7 @@ async function commandFor(
   }
   const plan: ProcessPlan = {
     command,
-    processes: processes.map((environment, local) => ({ prefix: `[rank ${firstProcess(task) + local}] `, environment })),
+    processes: processes.map((environment) => ({ prefix: `[rank ${environment[TASK_ENVIRONMENT.rank]}] `, environment })),
   };
   const file = path.join(folder, `processes-${generation}.json`);
   await writeFile(file, JSON.stringify(plan), { mode: 0o600 });
@@ -379,7 +391,7 @@ function taskContext(
   const everybody: Member[] = members.map((each) => ({
     role: each.role,
     index: each.index,
-    rank: each.rank ?? null,
+    taskRank: each.rank ?? null,
     host: each.host,
     port: each.port,
   }));
@@ -391,8 +403,8 @@ function taskContext(
     role: role.name,
     index,
     roleSize: role.instances,
-    rank: self?.rank ?? null,
-    worldSize: everybody.filter(({ rank }) => rank !== null).length,
+    taskRank: self?.taskRank ?? null,
+    taskWorldSize: everybody.filter(({ taskRank }) => taskRank !== null).length,
     generation,
     members: everybody,
     listener: inheritsPort(frozen.job, role) ? { fd: LISTENER_FD, host, port } : null,

@@ -1,8 +1,12 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import type { FrameworkTask } from '../../conf/frameworks/framework.ts';
+import type { FrameworkName } from '../../conf/frameworks/names.ts';
+import { member } from '../../conf/frameworks/testing/member.ts';
+import { frameworkOf } from '../../conf/frameworks.ts';
 import { isReservedVariable } from '../../conf/values/reserved-variables.ts';
 import { TASK_ENVIRONMENT } from '../../contract/process/task-environment.ts';
 import { PROGRAM_MARKER } from '../processes/guarded-process.ts';
-import { userEnvironment } from './task-folder.ts';
+import { processVariables, userEnvironment } from './task-folder.ts';
 
 const NO_FRAMEWORK = { defaults: {}, processes: [{}] };
 const task = {
@@ -10,8 +14,7 @@ const task = {
   applicationId: 'application_1_0001',
   role: 'worker',
   index: 0,
-  rank: 1,
-  worldSize: 2,
+  taskRank: 1,
   generation: 2,
   checkpoint: { dir: 'hdfs://nn/checkpoints', everySteps: 0, keep: 3 },
 };
@@ -25,8 +28,7 @@ it("job variables override container variables, task variables override both, an
     TONY_APPLICATION_ID: 'application_1_0001',
     TONY_ROLE: 'worker',
     TONY_INDEX: '0',
-    TONY_RANK: '1',
-    TONY_WORLD_SIZE: '2',
+    TONY_TASK_RANK: '1',
     TONY_GENERATION: '2',
     TONY_CHECKPOINT_DIR: 'hdfs://nn/checkpoints',
   });
@@ -41,8 +43,33 @@ it("job variables override the framework's defaults, but not its other variables
   });
 });
 
-it('sets no rank for a task without a rank', () => {
-  expect(userEnvironment({}, {}, { ...task, rank: null }, NO_FRAMEWORK)).not.toHaveProperty('TONY_RANK');
+describe('ranks', () => {
+  const members = [{ ...member('chief', 0, 0), processes: 1 }, { ...member('worker', 0, 1), processes: 2 }, member('evaluator', 0, null)];
+  const place = (role: string): FrameworkTask => ({
+    ...{ applicationId: 'application_1_0001', generation: 1, role, index: 0, maxRestarts: 3, members },
+    ...{ host: 'node0', resources: { memoryMb: 1024, vcores: 2, gpus: 0 }, servicePort: 0 },
+  });
+  const ranks = async (framework: FrameworkName, role: string) =>
+    (await processVariables(frameworkOf(framework), place(role))).processes.map((each) =>
+      ['TONY_RANK', 'TONY_LOCAL_RANK', 'TONY_WORLD_SIZE'].map((name) => each[name]),
+    );
+
+  it('count the processes of all tasks, as the variables of the framework do', async () => {
+    expect(await ranks('pytorch', 'chief')).toEqual([['0', '0', '3']]);
+    expect(await ranks('pytorch', 'worker')).toEqual([
+      ['1', '0', '3'],
+      ['2', '1', '3'],
+    ]);
+    const { processes } = await processVariables(frameworkOf('pytorch'), place('worker'));
+    expect(processes.map(({ RANK, TONY_RANK }) => RANK === TONY_RANK)).toEqual([true, true]);
+  });
+
+  it('are not set for a task without a rank, and not if mpirun assigns them', async () => {
+    const none = [undefined, undefined, undefined];
+    expect(await ranks('pytorch', 'evaluator')).toEqual([none]);
+    expect(await ranks('mpi', 'worker')).toEqual([none]);
+    expect(userEnvironment({}, {}, { ...task, taskRank: null }, NO_FRAMEWORK)).not.toHaveProperty('TONY_TASK_RANK');
+  });
 });
 
 it('job.yaml reserves every variable that is set for a task', () => {

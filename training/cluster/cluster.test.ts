@@ -52,7 +52,7 @@ test('collectives accept arrays of numbers and the weights of a model', async ()
     clusters.map(async (cluster) => {
       const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [2] })] });
       await cluster.broadcast(model.weights);
-      const numbers = [1, 2 + cluster.rank];
+      const numbers = [1, 2 + cluster.share.index];
       await cluster.allReduce(numbers);
       return { numbers, weights: model.getWeights().map((weight) => [...weight.dataSync()]) };
     }),

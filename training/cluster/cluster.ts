@@ -109,11 +109,14 @@ export class Cluster {
   readonly tf: typeof tfjs;
   readonly backend: BackendName;
   /**
-   * This task's number among the tasks that train together, from 0 to `worldSize` - 1. A task without a rank in the job, such as an
-   * evaluator, has `rank` 0 and `worldSize` 1.
+   * This process's number among the processes that train together, from 0 to `worldSize` - 1. Null in a role without ranks, such as an
+   * evaluator. Outside a job, the process has rank 0.
    */
-  readonly rank: number;
-  readonly worldSize: number;
+  readonly rank: number | null;
+  /** Number of processes that train together. Null in a role without ranks. */
+  readonly worldSize: number | null;
+  /** True for the process with rank 0, and false for all other ranks and in roles without ranks. */
+  readonly isChief: boolean;
   /** How many times the job has formed its gang. Greater than 1 after a restart. */
   readonly generation: number;
   readonly role: string;
@@ -121,10 +124,10 @@ export class Cluster {
   readonly applicationId: string;
   readonly jobName: string;
   /**
-   * This task's index among the tasks that divide the work, and the number of such tasks. These tasks are all of the job's ranks or, in a
-   * role without ranks, all of the role's tasks.
+   * This task's share of the work: its index among the tasks that divide the work, and the number of these tasks. These tasks are all of
+   * the job's ranks or, in a role without ranks, all of the role's tasks.
    */
-  readonly position: { readonly index: number; readonly count: number };
+  readonly share: { readonly index: number; readonly count: number };
   /** URI of the job's output folder, or null for a standalone program without `outputDir`. */
   readonly outputDir: string | null;
   /** URI of the summary folder, or null if the program does not write summaries. The folder contains one sub-folder for each run. */
@@ -160,14 +163,15 @@ export class Cluster {
     this.tf = parts.tf;
     watchCompile(parts.tf);
     this.backend = parts.backend;
-    this.rank = rank;
-    this.worldSize = worldSize;
+    this.rank = parts.ranked ? rank : null;
+    this.worldSize = parts.ranked ? worldSize : null;
+    this.isChief = this.rank === 0;
     this.generation = parts.generation;
     this.role = parts.role;
     this.index = parts.index;
     this.applicationId = parts.applicationId;
     this.jobName = parts.jobName;
-    this.position = parts.ranked ? { index: rank, count: worldSize } : { index: parts.index, count: parts.roleSize };
+    this.share = parts.ranked ? { index: rank, count: worldSize } : { index: parts.index, count: parts.roleSize };
     this.outputDir = parts.outputDir;
     this.summaryDir = parts.summaryDir;
     this.data = parts.data;
@@ -190,7 +194,7 @@ export class Cluster {
     this.summaries = this.#writer ?? NO_SUMMARIES;
     this.#ending = new ClusterEnd({
       applicationId: parts.applicationId,
-      store: parts.ranked && rank === 0 ? this.#store : null,
+      store: this.isChief ? this.#store : null,
       writer: this.#writer,
       phases: this.#phases,
       unfinished: this.#unfinished,
@@ -200,8 +204,8 @@ export class Cluster {
   }
 
   #openSummaries(): SummaryWriter | null {
-    const { summaryDir, ranked, role, index, storage, applicationId } = this.#parts;
-    if (summaryDir === null || (ranked ? this.rank > 0 : index > 0)) {
+    const { summaryDir, ranked, role, storage, applicationId } = this.#parts;
+    if (summaryDir === null || this.share.index > 0) {
       return null;
     }
     const dir = joinUri(summaryDir, ranked ? 'train' : role);
@@ -245,7 +249,7 @@ export class Cluster {
     if (!Number.isFinite(value) && !this.#hasDiverged) {
       this.#hasDiverged = true;
       // With parameter servers, a rank does not receive the other ranks' losses, so every rank reports its own loss.
-      if (this.#parts.servers !== null || this.rank === 0) {
+      if (this.#parts.servers !== null || this.share.index === 0) {
         this.#notice(`training has diverged: a loss of cluster.step is ${value}; training continues. ${DIVERGED_HINT}`);
       }
     }
@@ -273,8 +277,8 @@ export class Cluster {
     return await TrainingLoop.open(
       {
         ...this.#beginPhase('loop', options),
-        rank: this.rank,
-        worldSize: this.worldSize,
+        rank: this.share.index,
+        worldSize: this.share.count,
         stepsTogether: servers === null,
         openStrategy: (context) => servers?.openLoop(context) ?? new RingLoop(ring, this.#steps, context),
         onMetrics: (step, values) => this.metrics(step, values),

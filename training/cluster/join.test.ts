@@ -26,6 +26,8 @@ test('two workers train together, an evaluator follows their checkpoints, and al
   const [first, second] = workers;
   expect(await Promise.all([first?.exited, second?.exited, evaluator?.exited])).toEqual([0, 0, 0]);
   expect(first?.events[0]).toEqual({ event: 'joined', rank: 0, worldSize: 2, backend: 'cpu' });
+  // A program that saves in `if (cluster.rank === 0)` must not save in an evaluator.
+  expect(evaluator?.events[0]).toEqual({ event: 'joined', rank: null, worldSize: null, backend: 'cpu' });
   expect(doneOf(first)).toMatchObject({ steps: 40 });
   expect(doneOf(second)).toEqual(doneOf(first));
   const seen = evaluator?.events.filter(({ event }) => event === 'checkpoint') ?? [];
@@ -51,7 +53,7 @@ test('a worker reports the loss of a killed worker, and the next generation ends
   await expect.poll(() => second.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
   await expect.poll(() => first.reports()).toContainEqual({ type: 'checkpoint', step: 10 });
   second.child.kill('SIGKILL');
-  await expect.poll(() => first.reports()).toContainEqual({ type: 'peer-lost', rank: 1 });
+  await expect.poll(() => first.reports()).toContainEqual({ type: 'peer-lost', taskRank: 1 });
   // The lost rank has no replacement in this test, so the call throws after the grace period. Before that, rank 0 reports that it is
   // waiting.
   expect(await first.exited).toBe(1);
@@ -76,7 +78,7 @@ describe('when the chief is killed after the last step', () => {
     await expect.poll(() => chief.events, { timeout: 60_000 }).toContainEqual({ event: 'hangs' });
     expect(stepsOf(chief).at(-1)).toBe(40);
     chief.child.kill('SIGKILL');
-    await expect.poll(() => other.reports()).toContainEqual({ type: 'peer-lost', rank: 0 });
+    await expect.poll(() => other.reports()).toContainEqual({ type: 'peer-lost', taskRank: 0 });
     // The other rank has also taken all its steps, but must not treat training as finished.
     expect(await other.exited).toBe(1);
     expect(doneOf(other)).toBeUndefined();

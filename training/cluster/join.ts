@@ -104,14 +104,14 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     return await serveParameters(task, { tf: backend.tf, storage, report, ...(joinMs === undefined ? {} : { timeouts: { joinMs } }) });
   }
   const servers =
-    task.strategy.type === 'parameter-server' && task.rank !== null ? openServers(task, task.strategy, options, report) : null;
+    task.strategy.type === 'parameter-server' && task.taskRank !== null ? openServers(task, task.strategy, options, report) : null;
   return new Cluster({
     tf: backend.tf,
     backend: backend.name,
     ring: await openRing(servers === null ? task : null, options, report),
     wire: task.strategy.type === 'all-reduce' ? task.strategy.wire : 'float32',
     servers,
-    ranked: task.rank !== null,
+    ranked: task.taskRank !== null,
     role: task.role,
     index: task.index,
     applicationId: task.applicationId,
@@ -132,8 +132,8 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
 }
 
 /** Returns true for ranks and parameter servers. Only these tasks need a share of their node's cores. */
-function computes({ parameterServers }: TaskContext, { rank, host, port }: Member): boolean {
-  return rank !== null || parameterServers.some((server) => server.host === host && server.port === port);
+function computes({ parameterServers }: TaskContext, { taskRank, host, port }: Member): boolean {
+  return taskRank !== null || parameterServers.some((server) => server.host === host && server.port === port);
 }
 
 /** Creates the parameter server client, which connects when a training phase, a custom step or a broadcast starts. */
@@ -143,7 +143,7 @@ function openServers(
   options: JoinOptions,
   report: (report: Report) => void,
 ): ParameterServerWorker {
-  const { rank, worldSize, generation, parameterServers, ringKey } = task;
+  const { taskRank: rank, taskWorldSize: worldSize, generation, parameterServers, ringKey } = task;
   if (rank === null || parameterServers.length === 0) {
     throw new TonyError('TASK_FILE_INVALID', `generation ${generation} has no parameter servers`);
   }
@@ -155,7 +155,7 @@ function openServers(
     onLost: (server, cause) => {
       process.stderr.write(`tony-ts: parameter server ${server} ${cause}; waiting for the job to replace it\n`);
       // In reports, parameter servers are numbered after the highest rank.
-      report({ type: 'peer-lost', rank: worldSize + server });
+      report({ type: 'peer-lost', taskRank: worldSize + server });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
   });
@@ -163,20 +163,20 @@ function openServers(
 
 async function openRing(task: TaskContext | null, options: JoinOptions, report: (report: Report) => void): Promise<Ring> {
   const none = { key: new Secret(new Uint8Array(0)), listener: { fd: null, host: '127.0.0.1', port: 0 }, addresses: [], onLost: () => {} };
-  if (task === null || task.rank === null || task.worldSize === 1) {
+  if (task === null || task.taskRank === null || task.taskWorldSize === 1) {
     return await Ring.join({ ...none, rank: 0, worldSize: 1, generation: task?.generation ?? 1 });
   }
-  const ranked = task.members.filter(({ rank }) => rank !== null).sort((a, b) => (a.rank ?? 0) - (b.rank ?? 0));
-  if (task.listener === null || ranked.length !== task.worldSize || ranked.some(({ rank }, position) => rank !== position)) {
+  const ranked = task.members.filter(({ taskRank }) => taskRank !== null).sort((a, b) => (a.taskRank ?? 0) - (b.taskRank ?? 0));
+  if (task.listener === null || ranked.length !== task.taskWorldSize || ranked.some(({ taskRank }, at) => taskRank !== at)) {
     throw new TonyError(
       'TASK_FILE_INVALID',
-      `the task file's member list does not match the ${task.worldSize} ranks expected in generation ${task.generation}`,
+      `the task file's member list does not match the ${task.taskWorldSize} ranks expected in generation ${task.generation}`,
     );
   }
   const names = rankNames(task);
   return await Ring.join({
-    rank: task.rank,
-    worldSize: task.worldSize,
+    rank: task.taskRank,
+    worldSize: task.taskWorldSize,
     generation: task.generation,
     key: new Secret(Buffer.from(task.ringKey, 'base64')),
     security: task.strategy.wireSecurity,
@@ -185,7 +185,7 @@ async function openRing(task: TaskContext | null, options: JoinOptions, report: 
     names,
     onLost: (rank, cause) => {
       process.stderr.write(`tony-ts: ${names[rank]} ${cause}; waiting for the job to replace it\n`);
-      report({ type: 'peer-lost', rank });
+      report({ type: 'peer-lost', taskRank: rank });
     },
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
   });

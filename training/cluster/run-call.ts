@@ -2,7 +2,6 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import * as z from 'zod';
 import { CALL_DATA, CALL_FILE, RESULT_FILE } from '../../conf/values/run-call.ts';
-import { readTask } from '../../contract/process/task.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { encodeJsonValue } from '../../platform/json-value.ts';
 import { joinUri } from '../../storage/uri.ts';
@@ -27,8 +26,7 @@ export async function runCall(): Promise<void> {
     throw new TonyError('FUNCTION_INVALID', `${call.module} exports no function ${call.export} (it exports: ${names})`);
   }
   const value: unknown = await called(cluster, ...call.args);
-  // In a role without ranks, `cluster.rank` is also 0, but the rank in the task file is null.
-  if (readTask()?.rank === 0 && cluster.outputDir !== null) {
+  if (cluster.isChief && cluster.outputDir !== null) {
     const result = {
       version: 1,
       ...(value !== undefined && { value: JSON.parse(encodeJsonValue(value, 'the returned value', 'FUNCTION_INVALID')) as unknown }),

@@ -32,5 +32,5 @@ test('a rank that exits with code 0 in the middle of fit is lost for the other r
   const { workers } = await gangs.start({ name: 'exit-one', workers: 2, exitAt: 'step-12', exiting: [1] });
   expect(await workers[1]?.exited).toBe(1);
   expect(await workers[0]?.exited).toBe(1);
-  expect(await workers[0]?.reports()).toContainEqual({ type: 'peer-lost', rank: 1 });
+  expect(await workers[0]?.reports()).toContainEqual({ type: 'peer-lost', taskRank: 1 });
 });

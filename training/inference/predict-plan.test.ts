@@ -26,21 +26,21 @@ test('a worker first takes its own splits in order, then free splits, then split
 function simulate(splits: number, speeds: readonly number[], deaths: readonly (number | null)[]): { computed: number; done: Set<number> } {
   const done = new Set<number>();
   let computed = 0;
-  let living = workers(speeds.length).map((position) => ({ position, at: 0, split: null as number | null }));
+  let living = workers(speeds.length).map((share) => ({ share, at: 0, split: null as number | null }));
   while (living.length > 0) {
     const now = Math.min(...living.map(({ at }) => at));
-    living = living.filter(({ position: { index } }) => (deaths[index] ?? Number.POSITIVE_INFINITY) > now);
+    living = living.filter(({ share: { index } }) => (deaths[index] ?? Number.POSITIVE_INFINITY) > now);
     for (const worker of living.filter(({ at }) => at === now)) {
       if (worker.split !== null) {
         done.add(worker.split);
       }
-      const next: PlannedSplit | null = nextSplit(splits, (each) => done.has(each), worker.position);
+      const next: PlannedSplit | null = nextSplit(splits, (each) => done.has(each), worker.share);
       worker.split = next?.split ?? null;
       if (next === null) {
         living = living.filter((each) => each !== worker);
       } else {
         computed++;
-        worker.at += speeds[worker.position.index] as number;
+        worker.at += speeds[worker.share.index] as number;
       }
     }
   }

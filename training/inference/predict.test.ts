@@ -27,7 +27,7 @@ function worker(index: number, count: number, own: Storage = storage): Cluster &
     index,
     generation: 1,
     applicationId: 'application_1_0001',
-    position: { index, count },
+    share: { index, count },
     outputDir: null,
     metrics: (_step: number, values: Record<string, number>) => reported.push(values),
     reported,

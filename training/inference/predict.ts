@@ -24,11 +24,11 @@ import { type InferenceModel, isModel, modelFingerprint, type Prediction, predic
 import { PredictOutput } from './predict-output.ts';
 
 /**
- * A worker's position among all workers. Each worker first processes its own share (every `count`-th split) in order. It then processes
+ * A worker's share of the splits. Each worker first processes its own share (every `count`-th split) in order. It then processes
  * splits not yet finished by other workers, because these workers may be slow or may have failed. The workers do not communicate: the
  * output files show which splits are finished. If two workers compute the same split, only one result is stored.
  */
-interface Position {
+interface WorkShare {
   readonly index: number;
   readonly count: number;
 }
@@ -48,7 +48,7 @@ export interface PlannedSplit {
  * @param isDone whether the results of a split exist.
  * @returns null if all splits are finished.
  */
-export function nextSplit(splits: number, isDone: (split: number) => boolean, { index, count }: Position): PlannedSplit | null {
+export function nextSplit(splits: number, isDone: (split: number) => boolean, { index, count }: WorkShare): PlannedSplit | null {
   const free: number[] = [];
   const contested: number[] = [];
   const begun = new Set<number>();
@@ -277,7 +277,7 @@ class Predictor<T> {
   }
 
   #next(done: ReadonlySet<number>): PlannedSplit | null {
-    return nextSplit(this.#output.parts, (split) => done.has(split), this.#cluster.position);
+    return nextSplit(this.#output.parts, (split) => done.has(split), this.#cluster.share);
   }
 
   /**

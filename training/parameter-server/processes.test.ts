@@ -53,7 +53,7 @@ test('a worker reports a killed server, and the next generation resumes from the
   servers[1]?.child.kill('SIGKILL');
   for (const worker of workers) {
     // In reports, servers are numbered after the last rank.
-    await expect.poll(() => worker.reports()).toContainEqual({ type: 'peer-lost', rank: 3 });
+    await expect.poll(() => worker.reports()).toContainEqual({ type: 'peer-lost', taskRank: 3 });
     worker.child.kill('SIGUSR2');
   }
   expect(await Promise.all(workers.map(({ exited }) => exited))).toEqual([1, 1]);

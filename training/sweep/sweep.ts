@@ -141,7 +141,7 @@ const OPTIONS: OptionRules<SweepOptions> = {
 function checkArguments(cluster: Cluster, configurations: readonly Configuration[], options: SweepOptions): void {
   // An absent metric or goal is invalid, too.
   checkOptionValues<SweepOptions>('sweep', { ...options, metric: options?.metric ?? '', goal: options?.goal ?? ('' as Goal) }, OPTIONS);
-  if (cluster.worldSize > 1) {
+  if ((cluster.worldSize ?? 1) > 1) {
     throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together, so they cannot run separate trials`, {
       hint: 'Set kind: independent for the role in job.yaml.',
     });

@@ -122,14 +122,14 @@ export class Gangs {
     const places = [...placesOf('worker', workers), ...placesOf('ps', servers)];
     const bound = await Promise.all(places.map(() => bindPort(!loseDescriptor)));
     const members = places.map(({ role, index }, at) => {
-      return { role, index, rank: role === 'worker' ? index : null, host: '127.0.0.1', port: bound[at]?.port ?? 0 };
+      return { role, index, taskRank: role === 'worker' ? index : null, host: '127.0.0.1', port: bound[at]?.port ?? 0 };
     });
     const seen = await Promise.all(
       members.map(async (member) => ({ ...member, port: (await wishes.through?.(member.port, member)) ?? member.port })),
     );
     const common = {
       version: 1,
-      ...{ applicationId: 'application_1_0001', jobName: name, generation, worldSize: workers, strategy },
+      ...{ applicationId: 'application_1_0001', jobName: name, generation, taskWorldSize: workers, strategy },
       ringKey: randomBytes(32).toString('base64'),
       checkpoint: { dir: fileUri(path.join(this.folder, name, 'checkpoints')), everySteps: 5, keep: 2 },
       summaryDir: fileUri(path.join(this.folder, name, 'summaries')),
@@ -138,7 +138,7 @@ export class Gangs {
     } as const;
     let started = 0;
     const startTask = async (
-      { role, index, rank, port }: (typeof members)[number],
+      { role, index, taskRank, port }: (typeof members)[number],
       fd: number | null,
       env: Readonly<Record<string, string>> = {},
     ) => {
@@ -153,7 +153,7 @@ export class Gangs {
         parameterServers: visible.filter((member) => member.role === 'ps').map(({ host, port: at }) => ({ host, port: at })),
         role,
         index,
-        rank,
+        taskRank,
         roleSize,
         listener,
         reportFile: `${file}.reports`,
@@ -170,14 +170,14 @@ export class Gangs {
     };
     const running = await Promise.all(
       members.map((member, at) => {
-        const hangs = hangAt !== undefined && member.rank !== null && hanging.includes(member.rank);
-        const exits = member.rank !== null && (exiting?.includes(member.rank) ?? true);
+        const hangs = hangAt !== undefined && member.taskRank !== null && hanging.includes(member.taskRank);
+        const exits = member.taskRank !== null && (exiting?.includes(member.taskRank) ?? true);
         const env = { ...(hangs && { HANG_AT: hangAt }), ...(exits && { EXIT_AT: exitAt }) };
         return startTask(member, loseDescriptor ? null : (bound[at]?.fd ?? null), env);
       }),
     );
     const evaluator =
-      wishes.evaluator === true ? await startTask({ role: 'evaluator', index: 0, rank: null, host: '', port: 0 }, null) : undefined;
+      wishes.evaluator === true ? await startTask({ role: 'evaluator', index: 0, taskRank: null, host: '', port: 0 }, null) : undefined;
     // If the programs do not inherit sockets, the bound sockets stay open to reserve the ports.
     if (!loseDescriptor) {
       for (const { close } of bound) {

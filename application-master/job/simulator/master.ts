@@ -320,9 +320,9 @@ export class Master implements Endpoint {
       return;
     }
     const what = `generation ${generation} is started`;
-    const ranked = members.filter((member) => member.rank !== null);
-    if (ranked.some((member, at) => member.rank !== at)) {
-      violate(this.#world, `${what} with the ranks ${ranked.map(({ rank }) => rank)}`);
+    const ranked = members.filter((member) => member.taskRank !== null);
+    if (ranked.some((member, at) => member.taskRank !== at)) {
+      violate(this.#world, `${what} with the ranks ${ranked.map(({ taskRank }) => taskRank)}`);
     }
     this.#options.sizes.set(generation, ranked.length);
     for (const role of this.#options.frozen.job.roles) {
@@ -338,7 +338,7 @@ export class Master implements Endpoint {
       if (role.servesParameters && own.some(({ port }) => port === 0)) {
         violate(this.#world, `${what} without the address of a server`);
       }
-      if (role.chief && role.kind === 'gang' && own.find(({ index }) => index === 0)?.rank !== 0) {
+      if (role.chief && role.kind === 'gang' && own.find(({ index }) => index === 0)?.taskRank !== 0) {
         violate(this.#world, `${what} without its chief`);
       }
     }

@@ -13,7 +13,6 @@ it("sets horovodrun's variables; each task is a host, even on a shared node", ()
   const members = [member('worker', 0, 0, 'node'), member('worker', 1, 1, 'node'), member('evaluator', 0, null)];
   expect(horovodProcesses(place(members), network)).toEqual([
     {
-      TONY_FRAMEWORK: 'horovod',
       HOROVOD_RANK: '1',
       HOROVOD_SIZE: '2',
       HOROVOD_LOCAL_RANK: '0',

@@ -31,7 +31,6 @@ export function horovodProcesses(place: GangPlace, { rendezvousPort }: HorovodNe
     // The cross rank is the process's position among all processes that have the same local rank.
     const hasLocal = ({ processes }: RankedMember): boolean => processes > local;
     return {
-      TONY_FRAMEWORK: 'horovod',
       HOROVOD_RANK: String(first + local),
       HOROVOD_SIZE: String(processesIn(ranked)),
       HOROVOD_LOCAL_RANK: String(local),

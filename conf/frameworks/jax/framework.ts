@@ -25,6 +25,6 @@ export function jaxEnvironment(place: GangPlace): Record<string, string> {
   return {
     JAX_COORDINATOR_ADDRESS: formatAddress(coordinator),
     JAX_NUM_PROCESSES: String(ranked.length),
-    JAX_PROCESS_ID: String(self.rank),
+    JAX_PROCESS_ID: String(self.taskRank),
   };
 }

@@ -14,7 +14,6 @@ export const mpi: Framework = {
     'HYDRA_HOST_FILE',
   ],
   runsProcesses: true,
-  // mpirun itself sets the variables for its processes.
-  variables: () => ({ defaults: {}, processes: [{ TONY_FRAMEWORK: 'mpi' }] }),
+  launchesRanks: true,
   processes: prepareMpi,
 };

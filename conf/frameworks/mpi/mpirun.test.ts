@@ -3,8 +3,8 @@ import type { GangMember, GangPlace } from '../gang.ts';
 import { mpiHosts, rankOfNode, sharedHostVariables } from './mpirun.ts';
 import { prepareMpi } from './prepare-mpi.ts';
 
-const member = (index: number, host: string, processes: number, rank: number | null = index): GangMember => {
-  return { role: rank === null ? 'evaluator' : 'worker', index, rank, host, port: 4000, processes };
+const member = (index: number, host: string, processes: number, taskRank: number | null = index): GangMember => {
+  return { role: taskRank === null ? 'evaluator' : 'worker', index, taskRank, host, port: 4000, processes };
 };
 
 function place(members: readonly GangMember[]): GangPlace {

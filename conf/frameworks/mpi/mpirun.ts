@@ -17,7 +17,10 @@ export interface MpiFiles {
 
 /** Returns the contents of the hostfiles. Each hostfile begins with rank 0's node, on which mpirun runs. */
 export function mpiHosts(place: GangPlace): { readonly openMpi: string; readonly hydra: string } {
-  const nodes = rankedMembers(place).map(({ rank, processes }) => ({ name: rank === 0 ? 'localhost' : `${NODE_NAME}${rank}`, processes }));
+  const nodes = rankedMembers(place).map(({ taskRank, processes }) => ({
+    name: taskRank === 0 ? 'localhost' : `${NODE_NAME}${taskRank}`,
+    processes,
+  }));
   return {
     openMpi: nodes.map(({ name, processes }) => `${name} slots=${processes}\n`).join(''),
     hydra: nodes.map(({ name, processes }) => `${name}:${processes}\n`).join(''),

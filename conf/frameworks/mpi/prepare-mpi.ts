@@ -43,7 +43,7 @@ export async function prepareMpi(place: FrameworkTask, { command, folder, progra
   const program = path.join(programs, 'mpi.mjs');
   const own = path.join(folder, `mpi-${place.generation}`);
   await Promise.all([own, path.join(folder, `mpi-${place.generation - 1}`)].map((each) => rm(each, { recursive: true, force: true })));
-  if (self.rank !== 0) {
+  if (self.taskRank !== 0) {
     return `exec ${nodeCommand(program, 'agent')}`;
   }
   await mkdir(own, { mode: 0o700 });

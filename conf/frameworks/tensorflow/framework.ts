@@ -31,7 +31,7 @@ export const tensorflow: Framework = {
  */
 export function tensorflowEnvironment({ role, index, members }: GangPlace): Record<string, string> {
   const cluster: Record<string, string[]> = {};
-  for (const member of members.filter(({ rank, host }) => rank !== null && host !== '').sort((a, b) => a.index - b.index)) {
+  for (const member of members.filter(({ taskRank, host }) => taskRank !== null && host !== '').sort((a, b) => a.index - b.index)) {
     cluster[member.role] = [...(cluster[member.role] ?? []), formatAddress(member)];
   }
   return { TF_CONFIG: JSON.stringify({ cluster, task: { type: role, index } }) };

@@ -215,7 +215,7 @@ def sweep(
         raise TonyError("USAGE", "metric must be the name of a metric")
     if goal not in _GOALS:
         raise TonyError("USAGE", f'goal is {json_text(goal)}, but must be "maximize" or "minimize"')
-    if context().world_size > 1:
+    if (context().world_size or 1) > 1:
         raise TonyError(
             "USAGE",
             f"the tasks of role {context().role} train together, so they cannot run separate trials",

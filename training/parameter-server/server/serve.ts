@@ -258,9 +258,9 @@ export class ParameterServer {
 }
 
 /** Returns true if this task is one of its job's parameter servers. */
-export function servesParameters({ rank, index, listener, parameterServers }: TaskContext): boolean {
+export function servesParameters({ taskRank, index, listener, parameterServers }: TaskContext): boolean {
   const address = parameterServers[index];
-  return rank === null && listener !== null && address?.host === listener.host && address.port === listener.port;
+  return taskRank === null && listener !== null && address?.host === listener.host && address.port === listener.port;
 }
 
 /** Runs this task's parameter server until the job stops the task. Never returns to the program. */
@@ -273,7 +273,7 @@ export async function serveParameters(
     readonly timeouts?: Partial<ServerTimeouts>;
   },
 ): Promise<never> {
-  const { index, worldSize, generation, ringKey, listener, strategy } = task;
+  const { index, taskWorldSize: worldSize, generation, ringKey, listener, strategy } = task;
   if (listener === null) {
     throw new TonyError('TASK_FILE_INVALID', 'the task file does not contain a port for this parameter server');
   }

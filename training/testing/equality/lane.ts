@@ -168,7 +168,7 @@ export class Lane {
     const place = (role: string, index: number, port: number) => ({
       role,
       index,
-      rank: role === 'worker' ? index : null,
+      taskRank: role === 'worker' ? index : null,
       host: '127.0.0.1',
       port,
     });
@@ -184,7 +184,7 @@ export class Lane {
         : { type: 'all-reduce', wire: strategy === 'float16' ? 'float16' : 'float32', wireSecurity: 'none' };
     const common = {
       version: 1,
-      ...{ applicationId: 'application_1_0001', jobName: 'equality', generation, worldSize: workers, members },
+      ...{ applicationId: 'application_1_0001', jobName: 'equality', generation, taskWorldSize: workers, members },
       ringKey: randomBytes(32).toString('base64'),
       strategy: chosen,
       parameterServers: members.filter(({ role }) => role === 'ps').map(({ host, port }) => ({ host, port })),
@@ -193,7 +193,7 @@ export class Lane {
       ...{ data: {}, user: 'someone', hadoop: null, s3: null, services: null },
     } as const;
     const tasks = await Promise.all(
-      members.map(async ({ role, index, rank, host, port }, at) => {
+      members.map(async ({ role, index, taskRank, host, port }, at) => {
         const file = `${folder}-task-${at}.json`;
         const roleSize = role === 'worker' ? workers : servers;
         // The processes do not inherit a socket, so the descriptor is invalid, and each task listens on its announced port.
@@ -202,7 +202,7 @@ export class Lane {
           ...common,
           role,
           index,
-          rank,
+          taskRank,
           roleSize,
           listener,
           reportFile: `${file}.reports`,

@@ -85,8 +85,9 @@ async function runStep(cluster: Cluster, machine: Machine, program: Program, act
   const optimizer = machine.optimizerAt(action.optimizer);
   const counts = action.examples.slice(0, workers);
   const total = counts.reduce((sum, count) => sum + count, 0);
-  const before = counts.slice(0, cluster.rank).reduce((sum, count) => sum + count, 0);
-  const examples = counts[cluster.rank] as number;
+  const { index } = cluster.share;
+  const before = counts.slice(0, index).reduce((sum, count) => sum + count, 0);
+  const examples = counts[index] as number;
   if (program.unequalStart && dependsOnMore(program, action)) {
     await cluster.broadcast(machine.variables);
   }
@@ -105,7 +106,7 @@ async function runStep(cluster: Cluster, machine: Machine, program: Program, act
 async function run(program: Program, taskFile: string): Promise<Outcome> {
   process.env.TONY_TASK_FILE = taskFile;
   const cluster = await join({ timeouts: { joinMs: 240_000, graceMs: 200 } });
-  const machine = new Machine(tf, program, cluster.rank);
+  const machine = new Machine(tf, program, cluster.share.index);
   const losses: Loss[] = [];
   for (const [at, action] of program.actions.entries()) {
     if (machine.prepare(action)) {
@@ -126,7 +127,7 @@ async function run(program: Program, taskFile: string): Promise<Outcome> {
 /** Does the same as `join` in a parameter server task, but returns, so this process can serve further programs. */
 async function serve(taskFile: string): Promise<void> {
   process.env.TONY_TASK_FILE = taskFile;
-  const { index, worldSize, generation, ringKey, listener, checkpoint } = readTask() as TaskContext;
+  const { index, taskWorldSize: worldSize, generation, ringKey, listener, checkpoint } = readTask() as TaskContext;
   const key = new Secret(Buffer.from(ringKey, 'base64'));
   server = await ParameterServer.open({
     ...{ tf, index, worldSize, generation, key, checkpointDir: checkpoint.dir },

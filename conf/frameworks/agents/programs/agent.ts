@@ -31,7 +31,7 @@ export async function runAgent(task: TaskContext, { restMs, failsWithCommands }:
   const code = await new Promise<number>((resolve) => {
     const handshakes = new IncomingHandshakes({
       key: Buffer.from(task.ringKey, 'base64'),
-      expected: agentIdentity(task, task.rank ?? 0),
+      expected: agentIdentity(task, task.taskRank ?? 0),
       most: MOST_HANDSHAKES,
       onAccepted: (channel) => serve(channel, task, running, failsWithCommands, resolve),
       onRefused: (address, reason) => console.error(`refused a connection from ${address}: it ${reason}`),
@@ -81,7 +81,7 @@ function serve(
   watchPeer(channel, 0, (cause) => {
     if (joined) {
       console.error(`${cause} before its command had ended`);
-      appendFileSync(task.reportFile, `${JSON.stringify({ type: 'peer-lost', rank: 0 })}\n`);
+      appendFileSync(task.reportFile, `${JSON.stringify({ type: 'peer-lost', taskRank: 0 })}\n`);
       end(1);
     }
     if (command !== null && command.exitCode === null && command.signalCode === null) {

@@ -24,9 +24,9 @@ async function connected(onChunk: (chunk: Buffer) => void = () => {}): Promise<C
   const port = await spy((server.address() as { port: number }).port, (chunk, fromRank0) => fromRank0 || onChunk(chunk));
   const gang = {
     generation: 1,
-    worldSize: 2,
+    taskWorldSize: 2,
     ringKey: KEY.toString('base64'),
-    members: [{ role: 'worker', index: 1, host: '127.0.0.1', port, rank: 1 }],
+    members: [{ role: 'worker', index: 1, host: '127.0.0.1', port, taskRank: 1 }],
   };
   const answers: unknown[] = [];
   const lost: string[] = [];
@@ -73,7 +73,8 @@ test('reports invalid data', async () => {
 });
 
 test('an agent that cannot be reached is reported with the last error', async () => {
-  const gang = { generation: 1, worldSize: 2, ringKey: '', members: [{ role: 'worker', index: 1, host: '127.0.0.1', port: 1, rank: 1 }] };
+  const member = { role: 'worker', index: 1, host: '127.0.0.1', port: 1, taskRank: 1 };
+  const gang = { generation: 1, taskWorldSize: 2, ringKey: '', members: [member] };
   await expect(connectAgent(gang, 1, { onLost: () => {} }, 200)).rejects.toMatchObject({
     code: 'RING_JOIN_FAILED',
     message: expect.stringMatching(/^rank 1 did not accept a connection within 0\.2 s: 127\.0\.0\.1:1 could not be reached/),

@@ -5,7 +5,7 @@ import type { Identity } from '../../../../contract/connections/handshake.ts';
 import type { TaskContext } from '../../../../contract/process/task-context.ts';
 import { type AgentAnswer, MessageReader } from './messages.ts';
 
-type Gang = Pick<TaskContext, 'generation' | 'worldSize' | 'members' | 'ringKey'>;
+type Gang = Pick<TaskContext, 'generation' | 'taskWorldSize' | 'members' | 'ringKey'>;
 
 export interface AgentEvents {
   readonly onAnswer?: (answer: AgentAnswer) => void;
@@ -14,8 +14,8 @@ export interface AgentEvents {
 }
 
 /** Only rank 0 connects to the agents. These connections are always encrypted, even if MPI's own traffic is not. */
-export function agentIdentity({ generation, worldSize }: Gang, rank: number): Identity {
-  return { generation, worldSize, from: 0, to: rank, security: 'encrypted' };
+export function agentIdentity({ generation, taskWorldSize }: Gang, rank: number): Identity {
+  return { generation, worldSize: taskWorldSize, from: 0, to: rank, security: 'encrypted' };
 }
 
 /**
@@ -23,7 +23,7 @@ export function agentIdentity({ generation, worldSize }: Gang, rank: number): Id
  * @throws TonyError RING_JOIN_FAILED after `limitMs`, with the error from the last attempt
  */
 export async function connectAgent(task: Gang, rank: number, events: AgentEvents, limitMs: number): Promise<Channel> {
-  const member = task.members.find((each) => each.rank === rank);
+  const member = task.members.find((each) => each.taskRank === rank);
   if (member === undefined) {
     throw new Error(`the gang has no rank ${rank}`);
   }

@@ -33,7 +33,7 @@ export async function withAgents(task: TaskContext, action: () => Promise<number
 
 /** Returns the ranks of the tasks with agents. */
 export function otherRanks({ members }: TaskContext): number[] {
-  return members.flatMap(({ rank }) => (rank === null || rank === 0 ? [] : [rank]));
+  return members.flatMap(({ taskRank }) => (taskRank === null || taskRank === 0 ? [] : [taskRank]));
 }
 
 async function join(task: TaskContext, rank: number, onLost: (cause: string) => void): Promise<Channel> {

@@ -92,7 +92,7 @@ async function main(file: string): Promise<number> {
     ].join(' '),
   });
   // Ray ends with this program, because the executor then kills its processes.
-  return task.rank === 0
+  return task.taskRank === 0
     ? await withAgents(task, () => runHead(task, command, folder))
     : await runAgent(task, { restMs: 0, failsWithCommands: true });
 }
@@ -118,12 +118,12 @@ async function runHead(task: TaskContext, command: string, folder: string): Prom
   process.env.RAY_ADDRESS = address;
   const ownEnd = head.then((code): LostRay => ({ rank: null, cause: `Ray ended in this task, with exit code ${code}` }));
   const lost = Promise.race([ownEnd, ...otherRanks(task).map((rank) => endOfWorker(task, rank, address))]);
-  const joined = await runUnless(lost, task, `exec python3 -c "$TONY_RAY_WAIT" ${task.worldSize}`);
+  const joined = await runUnless(lost, task, `exec python3 -c "$TONY_RAY_WAIT" ${task.taskWorldSize}`);
   if (joined !== 0) {
     return joined;
   }
   console.log(
-    `Ray runs in ${task.worldSize} tasks. Dashboard: tony-ts forward ${task.applicationId} ${task.role}:${task.index} ${dashboard}`,
+    `Ray runs in ${task.taskWorldSize} tasks. Dashboard: tony-ts forward ${task.applicationId} ${task.role}:${task.index} ${dashboard}`,
   );
   return await runUnless(lost, task, command);
 }
@@ -159,7 +159,7 @@ async function runUnless(lost: Promise<LostRay>, task: TaskContext, command: str
   }
   console.error(end.cause);
   if (end.rank !== null) {
-    appendFileSync(task.reportFile, `${JSON.stringify({ type: 'peer-lost', rank: end.rank })}\n`);
+    appendFileSync(task.reportFile, `${JSON.stringify({ type: 'peer-lost', taskRank: end.rank })}\n`);
   }
   child.kill();
   return 1;
