@@ -73,7 +73,7 @@ for await (const { xs, ys } of examples.map(asTraining).batch(1000).read({ stora
     return Array.from(ys.values).filter((label, index) => label === found[index]).length;
   });
 }
-cluster.metrics(steps, { right: right / 10_000, steps });
+cluster.report({ right: right / 10_000, steps }, { step: steps });
 `,
   );
   await writeFile(

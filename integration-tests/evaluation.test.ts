@@ -49,14 +49,14 @@ test('training ends early, and reports the reason and the best checkpoint', asyn
   expect(names).toEqual(expect.arrayContaining([`step-${best.step}`, `step-${step}`]));
   expect(best.step).toBeLessThan(step);
   expect(notices.at(-1)).toBe(`evaluator:0: the best checkpoint is ${checkpointDir}/step-${best.step}, with loss ${best.value}`);
-  expect(metrics).toMatchObject({ 'evaluator/best step': best.step, 'evaluator/best loss': best.value });
+  expect(metrics).toMatchObject({ 'evaluator/best_step': best.step, 'evaluator/best_loss': best.value });
   expect(metrics['evaluator/loss']).toBeGreaterThan(best.value);
   expect(metrics['evaluator/acc']).toBeGreaterThan(0.8);
 
   for (const task of final.tasks.filter(({ role }) => role !== 'evaluator')) {
-    const phases = ['input', 'compute', 'exchange', 'update'].map((phase) => `profile/${phase} ms`);
+    const phases = ['input', 'compute', 'exchange', 'update'].map((phase) => `profile/${phase}_ms`);
     expect(Object.keys(task.metrics), task.role).toEqual(expect.arrayContaining(phases));
-    expect(task.metrics['profile/slowest rank ms']).toBeGreaterThan(0);
+    expect(task.metrics['profile/slowest_rank_ms']).toBeGreaterThan(0);
   }
   expect((await storage.list(final.summaryDir)).map(({ name }) => name)).toEqual(['evaluator', 'train']);
 });

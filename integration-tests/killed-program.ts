@@ -127,7 +127,7 @@ export async function compareWithLauncher(cluster: TestCluster, job: Omit<Framew
   });
   const plain = resultIn(stdout);
   expect(plain.accuracy).toBeGreaterThan(0.85);
-  expect(final.metrics).toMatchObject({ testLoss: plain.loss, accuracy: plain.accuracy });
+  expect(final.metrics).toMatchObject({ 'test/loss': plain.loss, 'test/accuracy': plain.accuracy });
 }
 
 /** Compares a job of an example that installs a framework with two processes of the same script. */

@@ -96,7 +96,7 @@ const training = summary({
     state: 'RUNNING',
     message: '',
     step: 340,
-    metrics: { loss: 0.5, 'profile/step ms': 3 },
+    metrics: { loss: 0.5, 'profile/step_ms': 3 },
     checkpointStep: 300,
     generations: 1,
     tasksRunning: 2,

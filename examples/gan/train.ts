@@ -41,7 +41,7 @@ for await (const { step } of loop) {
   const gLoss = await loop.step(({ real }) => lossOfReal(invent(real.shape[0] ?? 0)).asScalar(), forGenerator, { variables: generator });
   loop.state.worst = Math.max(loop.state.worst, gLoss);
   if (step % 20 === 0) {
-    loop.metrics({ 'discriminator/loss': dLoss, 'generator/loss': gLoss });
+    loop.report({ 'discriminator/loss': dLoss, 'generator/loss': gLoss });
   }
 }
 

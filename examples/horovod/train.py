@@ -97,7 +97,7 @@ def main():
         optimizer.step()
         if tony and rank == 0:
             if step % 10 == 0:
-                tony.report(step, loss=loss)
+                tony.report(loss=loss, step=step)
             if (step % every == 0 or step == args.steps or tony.stopping()) and tony.context().in_job:
                 save(model, optimizer, step)
 
@@ -108,7 +108,7 @@ def main():
             test_loss = loss_of(outputs, test_labels.to(device)).item()
             accuracy = (outputs.argmax(1).cpu() == test_labels).float().mean().item()
         if tony:
-            tony.report(args.steps, accuracy=accuracy, testLoss=test_loss)
+            tony.report({"test/accuracy": accuracy, "test/loss": test_loss}, step=args.steps)
         print(json.dumps({"steps": args.steps, "loss": test_loss, "accuracy": accuracy}), flush=True)
     hvd.shutdown()
 

@@ -101,7 +101,7 @@ def main():
         loss, parameters = train(parameters, inputs, targets)
         if tony and rank == 0:
             if step % 10 == 0:
-                tony.report(step, loss=loss)
+                tony.report(loss=loss, step=step)
             if (step % every == 0 or step == args.steps or tony.stopping()) and tony.context().in_job:
                 save(parameters, step)
 
@@ -111,7 +111,7 @@ def main():
         test_loss = float(loss_of(trained, scaled(test_images), test_labels))
         accuracy = float(np.mean(np.argmax(np.asarray(outputs_of(trained, scaled(test_images))), 1) == test_labels))
         if tony:
-            tony.report(args.steps, accuracy=accuracy, testLoss=test_loss)
+            tony.report({"test/accuracy": accuracy, "test/loss": test_loss}, step=args.steps)
         print(json.dumps({"steps": args.steps, "loss": test_loss, "accuracy": accuracy}), flush=True)
 
 

@@ -23,6 +23,6 @@ model.compile({ optimizer: 'sgd', loss: 'categoricalCrossentropy', metrics: ['ac
 for await (const checkpoint of cluster.checkpoints()) {
   checkpoint.restore(model);
   const [loss, accuracy] = tf.tidy(() => [model.evaluate(x, y, { batchSize: 500 })].flat().map((value) => Number(value.dataSync()[0])));
-  cluster.metrics(checkpoint.step, { 'test/loss': Number(loss), 'test/accuracy': Number(accuracy) });
+  cluster.report({ 'test/loss': Number(loss), 'test/accuracy': Number(accuracy) }, { step: checkpoint.step });
   console.log(`step ${checkpoint.step}: test accuracy: ${(100 * Number(accuracy)).toFixed(2)} %`);
 }

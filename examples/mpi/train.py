@@ -30,7 +30,7 @@ while step < STEPS:
     weights = [w - RATE * g / EXAMPLES for w, g in zip(weights, gradient)]
     step += 1
     if world.rank == 0:
-        tony.report(step, loss=loss / EXAMPLES)
+        tony.report(loss=loss / EXAMPLES, step=step)
         if step % tony.context().checkpoint_every == 0:
             with tempfile.TemporaryDirectory() as folder:
                 with open(os.path.join(folder, "weights.json"), "w", encoding="utf-8") as file:

@@ -107,7 +107,7 @@ def main():
         optimizer.step()
         if tony and rank == 0:
             if step % 10 == 0:
-                tony.report(step, loss=loss)
+                tony.report(loss=loss, step=step)
                 if writer:
                     writer.add_scalar("loss", loss, step)
                     writer.flush()
@@ -123,7 +123,7 @@ def main():
             test_loss = loss_of(outputs, test_labels.to(device)).item()
             accuracy = (outputs.argmax(1).cpu() == test_labels).float().mean().item()
         if tony:
-            tony.report(args.steps, accuracy=accuracy, testLoss=test_loss)
+            tony.report({"test/accuracy": accuracy, "test/loss": test_loss}, step=args.steps)
         print(json.dumps({"steps": args.steps, "loss": test_loss, "accuracy": accuracy}), flush=True)
     if distributed:
         dist.destroy_process_group()

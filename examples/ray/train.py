@@ -36,7 +36,7 @@ while step < STEPS:
     # The seeds depend only on the step, so a resumed run has the result of an undisturbed one.
     hits += sum(ray.get([throwers[i % len(throwers)].throw.remote(step * ROUNDS + i) for i in range(ROUNDS)]))
     step += 1
-    tony.report(step, pi=4 * hits / (step * ROUNDS * DARTS))
+    tony.report(pi=4 * hits / (step * ROUNDS * DARTS), step=step)
     if step % tony.context().checkpoint_every == 0:
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "hits.json"), "w", encoding="utf-8") as file:

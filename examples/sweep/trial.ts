@@ -26,13 +26,13 @@ const { results } = await sweep(
     model.add(tf.layers.dense({ inputShape: [784], units, activation: 'relu', kernelInitializer }));
     model.add(tf.layers.dense({ units: 10, activation: 'softmax', kernelInitializer }));
     model.compile({ optimizer: tf.train.adam(rate), loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
-    const onEpochEnd = (epoch: number, logs?: Record<string, number>) => report({ loss: logs?.loss ?? Number.NaN }, epoch + 1);
+    const onEpochEnd = (epoch: number, logs?: Record<string, number>) => report({ loss: logs?.loss ?? Number.NaN }, { step: epoch + 1 });
     await model.fit(train.x, train.y, { epochs: 2, batchSize: 64, shuffle: false, verbose: 0, callbacks: { onEpochEnd } });
     const [loss, accuracy] = tf.tidy(() =>
       [model.evaluate(test.x, test.y, { batchSize: 500 })].flat().map((value) => Number(value.dataSync()[0])),
     );
     model.dispose();
-    return { accuracy: accuracy ?? 0, testLoss: loss ?? 0 };
+    return { accuracy: accuracy ?? 0, loss: loss ?? 0 };
   },
   { metric: 'accuracy', goal: 'maximize', output: process.env.OUTPUT ?? 'sweep' },
 );

@@ -22,5 +22,5 @@ while last < args.steps:
     with np.load(os.path.join(checkpoint.path, "weights.npz")) as stored:
         metrics = evaluation(dict(stored), images, labels)
     last = checkpoint.step
-    tony.report(last, **metrics)
+    tony.report(metrics, step=last)
     print(json.dumps({"steps": last, **metrics}), flush=True)

@@ -35,4 +35,4 @@ def loss_of(weights, images, labels):
 def evaluation(weights, images, labels):
     """Returns the metrics of the weights on these images."""
     predicted = np.argmax(outputs_of(weights, scaled(images)), 1)
-    return {"testLoss": float(loss_of(weights, scaled(images), labels)), "accuracy": float(np.mean(predicted == labels))}
+    return {"test/loss": float(loss_of(weights, scaled(images), labels)), "test/accuracy": float(np.mean(predicted == labels))}

@@ -73,7 +73,7 @@ def train(strategy, args):
             coordinator.join()
             losses = coordinator.fetch(losses)
         if tony:
-            tony.report(end, loss=float(np.mean(losses)))
+            tony.report(loss=float(np.mean(losses)), step=end)
             if (end % every == 0 or end == args.steps or tony.stopping()) and tony.context().in_job:
                 save(weights, end)
     if coordinator is None:

@@ -109,7 +109,7 @@ def main():
         loss = train(scaled(images[batch]), labels[batch])
         if tony and rank == 0:
             if step % 10 == 0:
-                tony.report(step, loss=loss)
+                tony.report(loss=loss, step=step)
                 if writer:
                     with writer.as_default(step):
                         tf.summary.scalar("loss", loss)
@@ -126,7 +126,7 @@ def main():
         test_loss = float(loss_of(test_labels, outputs)) / len(test_labels)
         accuracy = float(np.mean(np.argmax(outputs, 1) == test_labels))
         if tony:
-            tony.report(args.steps, accuracy=accuracy, testLoss=test_loss)
+            tony.report({"test/accuracy": accuracy, "test/loss": test_loss}, step=args.steps)
         print(json.dumps({"steps": args.steps, "loss": test_loss, "accuracy": accuracy}), flush=True)
 
 

@@ -28,7 +28,7 @@ class Progress(xgb.callback.TrainingCallback):
 
     def after_iteration(self, model, epoch, evals_log):
         step = model.num_boosted_rounds()
-        tony.report(step, error=evals_log["test"]["merror"][-1])
+        tony.report({"test/error": evals_log["test"]["merror"][-1]}, step=step)
         if tony.context().in_job and (step % tony.context().checkpoint_every == 0 or tony.stopping()):
             with tempfile.TemporaryDirectory() as folder:
                 model.save_model(os.path.join(folder, MODEL))

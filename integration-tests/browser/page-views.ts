@@ -57,7 +57,7 @@ export function runningScene(now = Date.now()): Scene {
       generations: 2,
       step: 8412,
       checkpointStep: 8400,
-      metrics: { 'train/loss': 0.02135, 'train/acc': 0.9922, 'train/examplesPerSecond': 4309.4, 'test/loss': 0.0397, 'test/acc': 0.9871 },
+      metrics: { 'train/loss': 0.02135, 'train/acc': 0.9922, 'train/examples_per_second': 4309.4, 'test/loss': 0.0397, 'test/acc': 0.9871 },
       tensorboard: { state: 'ready', message: '' },
       master: { node: 'node1.example.com', rssBytes: 92_000_000, cpuCores: 0.02, latenessMs: 3.4 },
       failure: { role: 'worker', index: 1, ...lost },

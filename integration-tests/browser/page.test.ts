@@ -78,7 +78,7 @@ describe('the job’s page', () => {
     }
     expect(await page.getByRole('link', { name: 'Open TensorBoard' }).getAttribute('href')).toBe(new URL('/', page.url()).href);
     await page.locator('.chart canvas').nth(1).waitFor();
-    expect(await page.locator('.chart h3').allTextContents()).toEqual(['loss', 'examplesPerSecond']);
+    expect(await page.locator('.chart h3').allTextContents()).toEqual(['loss', 'examples_per_second']);
     expect(await page.locator('.tiles').innerText()).toContain('checkpoint at 8,400');
     expect(await page.getByRole('region', { name: 'Programs that may still be running' }).innerText()).toContain(
       'worker:1 may still be running on node3.example.com:8041 for up to 24 s: YARN considers its container lost',

@@ -122,7 +122,7 @@ export function chartsOf(startedAt: number): ScalarCharts {
           series('learning rate', 300, 28, 4, (step) => 0.01 * 0.5 ** Math.floor(step / 2000)),
           series('loss', 420, 20, 1, (step, jitter) => 2.3 * Math.exp(-step / 900) + 0.05 + jitter * 0.12 * Math.exp(-step / 4000)),
           series('acc', 420, 20, 2, (step, jitter) => Math.min(1, 0.99 - 0.88 * Math.exp(-step / 700) + jitter * 0.02)),
-          series('examplesPerSecond', 420, 20, 3, (step, jitter) => (step < 60 ? 98 : 4200 + jitter * 320)),
+          series('examples_per_second', 420, 20, 3, (step, jitter) => (step < 60 ? 98 : 4200 + jitter * 320)),
         ],
       },
       {

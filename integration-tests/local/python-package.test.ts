@@ -113,7 +113,7 @@ class Instance:
 def operator(program):
     where = {"command": ["${process.execPath}", "${COMMAND}"], "environment": {"TONY_LOCAL_DIR": "${folder}/local"}}
     return TonyOperator(task_id="train", conf="${folder}/job.yaml", set={"command": program}, local=True, **where)
-done = operator("python3 -c 'import tony; tony.report(7, loss=0.5)'").execute({"ti": Instance()})
+done = operator("python3 -c 'import tony; tony.report(loss=0.5, step=7)'").execute({"ti": Instance()})
 seen = [done["id"] == pushed["application_id"], done["state"], done["step"], done["metrics"]]
 endless = operator("sleep 100")
 class Killing(Instance):
@@ -133,7 +133,7 @@ print(json.dumps(seen))
 test('outside a job, the package behaves as for a single process', async () => {
   const script = `
 import json, tony
-tony.report(1, loss=0.5)
+tony.report(loss=0.5, step=1)
 tony.save_checkpoint(1, ".")
 task = tony.context()
 print(json.dumps([task.rank, task.world_size, task.in_job, tony.restore_checkpoint(), tony.data_dir("a", default="b"), tony.stopping(), tony.save_output(".", "a"), tony.local_summary_dir("a"), list(tony.claim(["x", "y"]))]))
@@ -166,7 +166,7 @@ for action in (lambda: tried([3], output="results"), unfinished, unnamed, lambda
                lambda: tony.random_search({"a": {"min": 0, "max": 1, "scale": "log"}}, 1), lambda: tony.sweep([{}], metric="a", goal="best"),
                lambda: tony.sweep([], metric="a", goal="minimize"), lambda: tried([float("nan")]),
                lambda: next(iter(tony.sweep([{}], metric="a", goal="minimize"))).finish(a="1"),
-               lambda: tony.report(9.5), lambda: tony.report(-1), lambda: tony.report(5, loss="0.5")):
+               lambda: tony.report(step=9.5), lambda: tony.report(step=-1), lambda: tony.report(loss="0.5", step=5)):
     try:
         action()
     except tony.TonyError as error:
@@ -204,7 +204,7 @@ ordered = tony.stopping()
 os.mkdir("${root}/state")
 open("${root}/state/weights", "w").write("weights")
 tony.save_checkpoint(8, "${root}/state")
-tony.report(9, loss=0.5, other=float("nan"))
+tony.report({"val/loss": 0.5, "other": float("nan")}, accuracy=0.25, step=9)
 tony.notice("hello", about="greeting")
 print(json.dumps([task.members[0].port, task.checkpoint_every, ordered, tony.stopping(), tony.data_dir("digits"), tony.save_output("${root}/state", "model")]))
 `;
@@ -215,7 +215,7 @@ print(json.dumps([task.members[0].port, task.checkpoint_every, ordered, tony.sto
   const reports = (await readFile(path.join(root, 'report'), 'utf8')).trim().split('\n').map(parseReport);
   expect(reports).toEqual([
     { type: 'checkpoint', step: 8 },
-    { type: 'progress', step: 9, metrics: { loss: 0.5 } },
+    { type: 'progress', step: 9, metrics: { 'val/loss': 0.5, accuracy: 0.25 } },
     { type: 'notice', message: 'hello', about: 'greeting' },
   ]);
 
@@ -381,8 +381,9 @@ WRONG_COUNT = [math.nan, "3", -1, 1.5, None, True, [1]]
 WRONG_TEXT = [None, 3, b"a", ["a"], math.nan]
 grid = tony.grid({"a": [1]})
 CASES = {
-    "step of report": (lambda value: tony.report(value), [each for each in WRONG_COUNT if each != 1.0 or each is True]),
-    "metric of report": (lambda value: tony.report(1, loss=value), ["0.5", None, [1, 2], {}]),
+    "step of report": (lambda value: tony.report(step=value), [each for each in WRONG_COUNT if each != 1.0 or each is True]),
+    "metric of report": (lambda value: tony.report(loss=value, step=1), ["0.5", None, [1, 2], {}]),
+    "metrics of report": (lambda value: tony.report(value, step=1), [1, "loss", ["loss"], {1: 0.5}]),
     "step of save_checkpoint": (lambda value: tony.save_checkpoint(value, os.environ["ROOT"]), WRONG_COUNT),
     "path of save_checkpoint": (lambda value: tony.save_checkpoint(1, value), [None, 3, b"a", ""]),
     "shards of save_checkpoint": (lambda value: tony.save_checkpoint(1, os.environ["ROOT"], shards=value), ["yes", 1, None]),

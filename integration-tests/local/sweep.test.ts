@@ -105,14 +105,14 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
   expect([...times].sort()).toEqual([0, 1, 2, 3, 4, 5].map((index) => [`trial-0000${index}`, index === 3 ? 2 : 1]));
 
   const csv = (await readFile(path.join(output, 'results.csv'), 'utf8')).trimEnd().split('\n');
-  expect(csv[0]).toBe('trial,rate,units,accuracy,testLoss,seconds');
+  expect(csv[0]).toBe('trial,rate,units,accuracy,loss,seconds');
   expect(csv.slice(1).map((line) => line.split(',')[0])).toEqual(trials.map(({ name }) => name));
   const { applicationId, summaryDir } = jsonLines(stdout).at(-1) as { applicationId: string; summaryDir: string };
   const containers = path.join(folder, 'jobs', 'jobs', applicationId, 'containers');
   const logs = await Promise.all(
     (await readdir(containers)).map((name) => readFile(path.join(containers, name, 'logs', 'stdout'), 'utf8').catch(() => '')),
   );
-  const tables = logs.filter((log) => /^trial +rate +units +accuracy +testLoss +seconds$/m.test(log));
+  const tables = logs.filter((log) => /^trial +rate +units +accuracy +loss +seconds$/m.test(log));
   expect(tables).toHaveLength(1);
   expect(tables[0]).toMatch(/^best: \{"rate":/m);
   expect(await shownAtEnd(folder, applicationId)).toEqual({

@@ -41,6 +41,6 @@ test.skipIf(!existsSync(HOROVOD))(
     const alone = await execute(PYTHON, launch, { cwd: path.join(ROOT, 'examples', 'horovod'), env: { ...process.env, ...env } });
     const { loss, accuracy } = resultIn(alone.stdout, 'steps');
     expect(accuracy).toBeGreaterThan(0.85);
-    expect(final.metrics).toMatchObject({ testLoss: loss, accuracy });
+    expect(final.metrics).toMatchObject({ 'test/loss': loss, 'test/accuracy': accuracy });
   },
 );

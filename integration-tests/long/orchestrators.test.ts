@@ -37,7 +37,7 @@ function environmentOf(folder: string, more: Readonly<Record<string, string>> = 
 }
 
 describe('Airflow', { timeout: 900_000 }, () => {
-  const TRAIN = `python3 -c "import tony; tony.report(7, loss=0.5)" && test -n "$DAY"`;
+  const TRAIN = `python3 -c "import tony; tony.report(loss=0.5, step=7)" && test -n "$DAY"`;
 
   async function testDag(dag: string, name: string, command: string): Promise<{ exitCode: number; output: string }> {
     const python = await pythonWith(path.join(ROOT, '.cache', 'airflow-3.1.3'), AIRFLOW);

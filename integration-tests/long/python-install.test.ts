@@ -27,7 +27,7 @@ def run(command: List[str], conf: str) -> str:
 
 
 if __name__ == "__main__":
-    tony.report(1, loss=0.5)
+    tony.report(loss=0.5, step=1)
     print(run(sys.argv[1:3], sys.argv[3]))
 `;
 
@@ -45,7 +45,7 @@ test('the installed package works without PYTHONPATH, submits a local job, and t
   expect(imported).toContain(at('venv'));
   await writeFile(at('program.py'), PROGRAM);
   expect((await python('-m', 'mypy', '--strict', 'program.py')).stdout).toContain('Success');
-  await writeFile(at('wrong.py'), 'import tony\n\ntony.report("first", loss=0.5)\n');
+  await writeFile(at('wrong.py'), 'import tony\n\ntony.report(loss=0.5, step="first")\n');
   await expect(python('-m', 'mypy', '--strict', 'wrong.py')).rejects.toMatchObject({ stdout: expect.stringContaining('"str"') });
 
   await writeFile(
@@ -54,7 +54,7 @@ test('the installed package works without PYTHONPATH, submits a local job, and t
 framework: none
 runtime: system
 command: |
-  ${at('venv', 'bin', 'python')} -c 'import tony; tony.report(7, loss=0.25)'
+  ${at('venv', 'bin', 'python')} -c 'import tony; tony.report(loss=0.25, step=7)'
 roles: {worker: {restart: {policy: never}}}
 `,
   );

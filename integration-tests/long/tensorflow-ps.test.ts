@@ -19,8 +19,8 @@ const python = await pythonWith(path.join(ROOT, '.cache', REQUIREMENT.replace('=
 
 interface Evaluated {
   readonly steps: number;
-  readonly testLoss: number;
-  readonly accuracy: number;
+  readonly 'test/loss': number;
+  readonly 'test/accuracy': number;
 }
 
 /** Submits the example. In its first generation, the chief blocks after the checkpoint of step `hold`. */
@@ -62,8 +62,8 @@ test('after a parameter server was killed, the training resumes, and the job end
   const evaluated = evaluatedIn(output);
   expect(evaluated.map(({ steps }) => steps)).toEqual(expect.arrayContaining([50, 150]));
   const last = evaluated.at(-1) as Evaluated;
-  expect(last.accuracy).toBeGreaterThan(0.8);
-  expect(final.metrics).toMatchObject({ testLoss: last.testLoss, accuracy: last.accuracy });
+  expect(last['test/accuracy']).toBeGreaterThan(0.8);
+  expect(final.metrics).toMatchObject({ 'test/loss': last['test/loss'], 'test/accuracy': last['test/accuracy'] });
 });
 
 test('with one worker, the job has the result of the script alone', async () => {
@@ -76,6 +76,6 @@ test('with one worker, the job has the result of the script alone', async () => 
     env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },
   });
   const alone = jsonLines(stdout).at(-1) as unknown as Evaluated;
-  expect(final.metrics.testLoss).toBeCloseTo(alone.testLoss, 5);
-  expect(final.metrics.accuracy).toBeCloseTo(alone.accuracy, 3);
+  expect(final.metrics['test/loss']).toBeCloseTo(alone['test/loss'], 5);
+  expect(final.metrics['test/accuracy']).toBeCloseTo(alone['test/accuracy'], 3);
 });

@@ -18,7 +18,7 @@ summaries.image('samples', tf.randomUniform([2, 16, 16, 3], 0, 1, 'float32', 7),
 summaries.text('notes', 'Trained on **nothing** at all.', 200);
 summaries.hparams({ optimizer: 'sgd', 'learning rate': 0.1 }, { metrics: ['train/loss'] });
 await summaries.flush();
-cluster.metrics(200, { done: 1 });
+cluster.report({ done: 1 }, { step: 200 });
 const go = path.join(process.env.OUT ?? '.', 'go');
 while (!existsSync(go)) {
   await delay(100);

@@ -2,9 +2,9 @@
 
 import json
 import os
-from typing import Any, Dict, SupportsFloat
+from typing import Any, Dict, Mapping, Optional, SupportsFloat
 
-from ._arguments import text
+from ._arguments import reject, text
 from ._errors import TonyError
 from ._task import context
 
@@ -22,8 +22,8 @@ def append(line: Dict[str, Any]) -> None:
         os.close(descriptor)
 
 
-def report(step: int, **metrics: SupportsFloat) -> None:
-    """Reports the current step and its metrics, as in report(100, loss=0.3).
+def report(metrics: Optional[Mapping[str, SupportsFloat]] = None, /, *, step: int, **more: SupportsFloat) -> None:
+    """Reports the current step and its metrics, as in report({"val/loss": 0.3}, step=100) or report(loss=0.3, step=100).
 
     The job's page and `tony-ts status` show the step and the metrics. Outside a job, this function does nothing else
     than to check its arguments.
@@ -31,7 +31,7 @@ def report(step: int, **metrics: SupportsFloat) -> None:
     Raises TonyError USAGE if the step is not a whole number of at least 0, or a metric is not a number.
     """
     step = step_number(step)
-    values = {name: metric_value(name, value) for name, value in metrics.items()}
+    values = metric_values("report", metrics, more)
     # JSON supports neither NaN nor infinite numbers.
     finite = {name: value for name, value in values.items() if value - value == 0.0}
     append({"type": "progress", "step": step, "metrics": finite})
@@ -46,6 +46,18 @@ def step_number(step: Any) -> int:
     if value is None or not 0 <= value < 2**53 or value != int(value):
         raise TonyError("USAGE", f"the step is {step!r}, but must be a whole number of at least 0")
     return int(value)
+
+
+def metric_values(
+    function: str, metrics: Optional[Mapping[str, SupportsFloat]], more: Mapping[str, SupportsFloat]
+) -> Dict[str, float]:
+    """Returns the metrics that a program passes as a mapping, as keyword arguments, or both."""
+    if metrics is not None and not isinstance(metrics, Mapping):
+        reject("metrics", metrics, f'a dictionary, as in {function}({{"val/loss": 0.3}})')
+    named = {**(metrics or {}), **more}
+    for name in named:
+        text("the name of a metric", name)
+    return {name: metric_value(name, value) for name, value in named.items()}
 
 
 def metric_value(name: str, value: Any) -> float:

@@ -1,5 +1,6 @@
 import * as tf from '@tensorflow/tfjs';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { Report } from '../../contract/process/task-context.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { joinRing } from '../testing/join-ring.ts';
@@ -9,14 +10,22 @@ beforeAll(async () => {
   await tf.setBackend('cpu');
 });
 
-async function pair(): Promise<{ readonly clusters: readonly [Cluster, Cluster]; readonly notices: readonly [string[], string[]] }> {
+interface Pair {
+  readonly clusters: readonly [Cluster, Cluster];
+  readonly reports: readonly [Report[], Report[]];
+  readonly notices: readonly [string[], string[]];
+}
+
+async function pair(): Promise<Pair> {
   const notices: [string[], string[]] = [[], []];
+  const reports: [Report[], Report[]] = [[], []];
   const clusters = (await joinRing(2)).map((ring, index) => {
     return new Cluster({
       ...{ tf, backend: 'cpu', ring, wire: 'float32', servers: null, ranked: true, role: 'worker', index, roleSize: 2 },
       ...{ applicationId: 'application_1_0001', jobName: 'test', generation: 1, data: {}, storage: new FileStorage() },
       ...{ checkpoint: null, summaryDir: null, outputDir: null, checkpointOrder: new CheckpointOrder(null), memoryMb: null },
       report: (report) => {
+        reports[index]?.push(report);
         if (report.type === 'notice') {
           notices[index]?.push(report.message);
         }
@@ -29,7 +38,7 @@ async function pair(): Promise<{ readonly clusters: readonly [Cluster, Cluster];
     }
     tf.disposeVariables();
   });
-  return { clusters, notices };
+  return { clusters, reports, notices };
 }
 
 test('rank 0 reports the first NaN loss of cluster.step, exactly once', async () => {
@@ -59,4 +68,25 @@ test('collectives accept arrays of numbers and the weights of a model', async ()
   );
   expect(results[0]?.numbers).toEqual([2, 5]);
   expect(results[1]).toEqual(results[0]);
+});
+
+test('report sends the values with their step, and rejects values that are not numbers and a missing step', async () => {
+  const { clusters, reports } = await pair();
+  const [cluster] = clusters;
+  cluster.report({ 'val/loss': 0.5 }, { step: 7 });
+  cluster.notice('hello', { about: 'greeting' });
+  expect(reports[0]).toEqual([
+    { type: 'progress', step: 7, metrics: { 'val/loss': 0.5 } },
+    { type: 'notice', message: 'hello', about: 'greeting' },
+  ]);
+  const report = cluster.report.bind(cluster) as (...words: unknown[]) => void;
+  for (const words of [
+    [7, { loss: 0.5 }],
+    [{ loss: '0.5' }, { step: 7 }],
+    [{ loss: 0.5 }],
+    [{ loss: 0.5 }, { step: 0.5 }],
+    [{ loss: 0.5 }, 7],
+  ]) {
+    expect(() => report(...words), JSON.stringify(words)).toThrow(expect.objectContaining({ code: 'USAGE' }));
+  }
 });

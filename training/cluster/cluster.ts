@@ -31,6 +31,7 @@ import { broadcastVariables } from '../model/broadcast-tensors.ts';
 import { watchCompile } from '../model/compile-arguments.ts';
 import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
 import { type ParameterServerWorker, unsupportedWithServers } from '../parameter-server/worker/parameter-server-worker.ts';
+import { checkReport } from '../process/check-report.ts';
 import { noticesTo, type OnNotice } from '../process/notices.ts';
 import { uriOf } from '../process/uri-of.ts';
 import type { Ring } from '../ring/ring.ts';
@@ -281,7 +282,7 @@ export class Cluster {
         worldSize: this.share.count,
         stepsTogether: servers === null,
         openStrategy: (context) => servers?.openLoop(context) ?? new RingLoop(ring, this.#steps, context),
-        onMetrics: (step, values) => this.metrics(step, values),
+        onReport: (values, step) => this.#report(values, step),
         onNotice: this.#notice,
         unfinished: this.#unfinished,
       },
@@ -392,15 +393,26 @@ export class Cluster {
    * Reports current values to the job and writes them as summaries. `tony-ts` displays the values while the job runs, and the last values
    * become the job's metrics.
    * @param values the values by name, for example `{ 'test/accuracy': 0.98 }`.
+   * @param options.step the number of the training step that the values belong to.
+   * @throws TonyError USAGE if a value is not a number or the step is not a whole number of at least 0.
    */
-  metrics(step: number, values: Readonly<Record<string, number>>): void {
+  report(values: Readonly<Record<string, number>>, options: { readonly step: number }): void {
+    checkReport('cluster.report', values, options);
+    this.#report(values, options.step);
+  }
+
+  #report(values: Readonly<Record<string, number>>, step: number): void {
     this.#parts.report({ type: 'progress', step, metrics: values });
     this.summaries.scalars(values, step);
   }
 
-  /** Shows a message to the job's user. A later message with the same `about` replaces this message. */
-  notice(message: string, about?: string): void {
-    this.#notice(message, about);
+  /**
+   * Shows a message to the job's user: on the job's pages, in `tony-ts status` and on stderr.
+   * @param options.about the subject. A later message with the same subject replaces this message.
+   */
+  notice(text: string, options: { readonly about?: string } = {}): void {
+    checkOptionValues('cluster.notice', options, { about: isTextNotEmpty });
+    this.#notice(text, options.about);
   }
 
   /**

@@ -78,7 +78,7 @@ test('an evaluator follows a training run to its final checkpoint and reports th
   expect(report.best).toEqual({ step: best.step, uri: `${fileUri(dir)}/step-${best.step}`, metric: 'acc', value: most, mode: 'max' });
   expect(JSON.parse(await readFile(path.join(dir, 'best.json'), 'utf8'))).toMatchObject({ step: best.step, metric: 'acc' });
   expect(watched.notices.at(-1)).toBe(`the best checkpoint is ${best.uri}, with acc ${most}`);
-  expect(watched.values.at(-1)).toEqual([80, seen.at(-1)?.values, { 'best acc': most, 'best step': best.step }]);
+  expect(watched.values.at(-1)).toEqual([80, seen.at(-1)?.values, { best_acc: most, best_step: best.step }]);
   // With `restoreBest`, the model now has the best weights, so evaluating it must give the reported values.
   const [loss, accuracy] = model.evaluate(held.x, held.y) as [tf.Scalar, tf.Scalar];
   expect(loss.dataSync()[0]).toBeCloseTo(best.values.loss as number, 5);

@@ -190,7 +190,7 @@ export class Evaluator {
       this.#best = { step, metric: this.#metric, value, mode: this.#mode };
       await store.marks.setBest(this.#best);
     }
-    const best = this.#best === null ? {} : { [`best ${this.#metric}`]: this.#best.value, 'best step': this.#best.step };
+    const best = this.#best === null ? {} : { [`best_${this.#metric}`]: this.#best.value, best_step: this.#best.step };
     onValues(step, values, best);
     const evaluation = { ...loaded, values, isBest };
     this.#evaluations.push(evaluation);

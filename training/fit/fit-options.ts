@@ -65,7 +65,8 @@ export interface FitOptions extends StepOptions {
   readonly learningRate?: LearningRate;
   /**
    * The data to evaluate after each epoch: tensors, arrays with a shape, a dataset, or `[x, y]`. Each rank evaluates a share of the data.
-   * The results appear as `val_loss` and `val_<metric>` in logs, history and summaries.
+   * The results appear as `val_loss` and `val_<metric>` in logs and history, as in Keras, and as `val/loss` and `val/<metric>` in the job's
+   * metrics and in summaries.
    */
   readonly validationData?: ValidationData;
   /**

@@ -127,11 +127,11 @@ export class FitReporter {
       total: expectedSteps(),
       metrics: {
         ...logsOf(model.metricNames, values, 'train/'),
-        'train/examplesPerSecond': Math.round(speed),
+        'train/examples_per_second': Math.round(speed),
         ...this.#reported.take(),
       },
     });
-    summaries?.scalar('examples per second', speed, progress.globalStep);
+    summaries?.scalar('examples_per_second', speed, progress.globalStep);
     this.start();
     this.#used = 0;
   }
@@ -139,8 +139,9 @@ export class FitReporter {
   /** Reports the means over the validation data to the job, and writes them as summaries. */
   validated(means: readonly number[]): void {
     const { model, progress, report, summaries } = this.#parts;
-    summaries?.scalars(logsOf(model.metricNames, means, 'val_'), progress.globalStep);
-    report({ type: 'progress', step: progress.globalStep, metrics: logsOf(model.metricNames, means, 'val/') });
+    const metrics = logsOf(model.metricNames, means, 'val/');
+    summaries?.scalars(metrics, progress.globalStep);
+    report({ type: 'progress', step: progress.globalStep, metrics });
   }
 
   printEpoch(epoch: number, logs: Readonly<Record<string, number>>): void {

@@ -48,7 +48,7 @@ function worldOf(ring: Ring, dir: string | null, generation = 1): World {
       phase: phases.begin('loop', options.name),
       checkpoints: store === null ? null : { store, everySteps: 3, keep: 2 },
       stopOrders: store === null ? null : new StopOrders(storage, store.dir),
-      onMetrics: (step, metrics) => reports.push({ type: 'progress', step, metrics }),
+      onReport: (metrics, step) => reports.push({ type: 'progress', step, metrics }),
       report: (report) => reports.push(report),
       onNotice: (message) => reports.push({ type: 'notice', message }),
       unfinished: new UnfinishedTraining(),

@@ -12,6 +12,7 @@ import { InputLists } from '../data/reading/input-lists.ts';
 import type { Dataset } from '../data/sources/dataset.ts';
 import { toTensors } from '../data/transforms/tensors.ts';
 import type { Trainable } from '../model/trainables.ts';
+import { checkReported } from '../process/check-report.ts';
 import { type CustomStepOptions, checkCustomStepOptions } from '../strategy/custom-step-options.ts';
 import { LoopState } from '../strategy/loop-state.ts';
 import type { LoopContext, LoopStrategy } from '../strategy/loop-strategy.ts';
@@ -58,7 +59,7 @@ export interface LoopEnvironment
   readonly openStrategy: (context: LoopContext) => LoopStrategy;
   readonly storage: Storage;
   readonly stopOrders: StopOrders | null;
-  readonly onMetrics: (step: number, values: Readonly<Record<string, number>>) => void;
+  readonly onReport: (values: Readonly<Record<string, number>>, step: number) => void;
   readonly onNotice: (message: string) => void;
   readonly unfinished: UnfinishedTraining;
 }
@@ -200,11 +201,13 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   }
 
   /**
-   * Reports metrics for this iteration to the job's pages and TensorBoard. Call `metrics` with the same values on every rank, or only on
-   * rank 0.
+   * Reports values of this iteration to the job's pages and TensorBoard, for example `{ 'generator/loss': 0.5 }`. Call `report` with the
+   * same values on every rank, or only on rank 0.
+   * @throws TonyError USAGE if a value is not a number.
    */
-  metrics(values: Readonly<Record<string, number>>): void {
-    this.#environment.onMetrics(this.#progress.globalStep + 1, values);
+  report(values: Readonly<Record<string, number>>): void {
+    checkReported('loop.report', values);
+    this.#environment.onReport(values, this.#progress.globalStep + 1);
     this.#reportedAt = Date.now();
   }
 

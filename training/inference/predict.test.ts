@@ -29,7 +29,7 @@ function worker(index: number, count: number, own: Storage = storage): Cluster &
     applicationId: 'application_1_0001',
     share: { index, count },
     outputDir: null,
-    metrics: (_step: number, values: Record<string, number>) => reported.push(values),
+    report: (values: Record<string, number>) => reported.push(values),
     reported,
   };
   return parts as unknown as Cluster & { readonly reported: Record<string, number>[] };

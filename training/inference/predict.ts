@@ -414,10 +414,11 @@ class Predictor<T> {
     const before = this.#reported;
     this.#reported = this.#computed;
     this.#reportedAt = performance.now();
-    this.#cluster.metrics(this.#computed, {
+    const values = {
       'predict/records': this.#computed,
       'predict/parts': this.#written.parts,
-      ...(seconds >= 0.5 && { 'predict/recordsPerSecond': (this.#computed - before) / seconds }),
-    });
+      ...(seconds >= 0.5 && { 'predict/records_per_second': (this.#computed - before) / seconds }),
+    };
+    this.#cluster.report(values, { step: this.#computed });
   }
 }

@@ -27,14 +27,14 @@ describe('the profile', () => {
       profile.stepTaken();
     }
     const first = {
-      'profile/input ms': 1,
-      'profile/compute ms': 3,
-      'profile/exchange ms': 10,
-      'profile/update ms': 0,
-      'profile/other ms': 0,
-      'profile/step ms': 14,
-      'profile/slowest rank': 1,
-      'profile/slowest rank ms': 20,
+      'profile/input_ms': 1,
+      'profile/compute_ms': 3,
+      'profile/exchange_ms': 10,
+      'profile/update_ms': 0,
+      'profile/other_ms': 0,
+      'profile/step_ms': 14,
+      'profile/slowest_rank': 1,
+      'profile/slowest_rank_ms': 20,
     };
     expect(window.take()).toEqual(first);
     expect(window.take()).toEqual({});
@@ -43,13 +43,13 @@ describe('the profile', () => {
     profile.clock.enter('checkpoint');
     now += 5;
     profile.stepTaken();
-    expect(window.take()).toMatchObject({ 'profile/checkpoint ms': 5, 'profile/step ms': 5, 'profile/slowest rank ms': 0 });
+    expect(window.take()).toMatchObject({ 'profile/checkpoint_ms': 5, 'profile/step_ms': 5, 'profile/slowest_rank_ms': 0 });
   });
 });
 
 function profileOf(reports: readonly Report[]): Record<string, number>[] {
   return reports.flatMap((report) =>
-    report.type === 'progress' && report.metrics?.['profile/step ms'] !== undefined ? [report.metrics as Record<string, number>] : [],
+    report.type === 'progress' && report.metrics?.['profile/step_ms'] !== undefined ? [report.metrics as Record<string, number>] : [],
   );
 }
 
@@ -70,8 +70,8 @@ describe('the profile attributes the time of a step', () => {
     const reports: Report[][] = [[]];
     await fitTogether([classifier(tf.train.sgd(0.1))], slow.batch(1), {}, { reports });
     const [metrics] = profileOf(reports[0] as Report[]);
-    expect(metrics).toMatchObject({ 'profile/input ms': 20, 'profile/step ms': 20 });
-    expect(metrics).not.toHaveProperty('profile/slowest rank');
+    expect(metrics).toMatchObject({ 'profile/input_ms': 20, 'profile/step_ms': 20 });
+    expect(metrics).not.toHaveProperty('profile/slowest_rank');
   });
 
   test('the time of a slow preparation of a batch counts as `input`', async () => {
@@ -81,7 +81,7 @@ describe('the profile attributes the time of a step', () => {
     };
     const reports: Report[][] = [[]];
     await fitTogether([classifier(tf.train.sgd(0.1))], { ...examples(12), prepare }, { batchSize: 1 }, { reports });
-    expect(profileOf(reports[0] as Report[])[0]).toMatchObject({ 'profile/input ms': 50, 'profile/step ms': 50 });
+    expect(profileOf(reports[0] as Report[])[0]).toMatchObject({ 'profile/input_ms': 50, 'profile/step_ms': 50 });
   });
 
   test('the time of waiting for a slow rank counts as `exchange`, and the profile names that rank', async () => {
@@ -119,13 +119,13 @@ describe('the profile attributes the time of a step', () => {
     await fitTogether(models, data, (rank) => ({ batchSize: 1, ...(rank === 1 ? { callbacks } : {}) }), { reports, summaries });
     const [[fast], [slow]] = [profileOf(reports[0] as Report[]), profileOf(reports[1] as Report[])];
     const mean = 33.333;
-    expect(fast).toMatchObject({ 'profile/exchange ms': mean, 'profile/other ms': 0, 'profile/step ms': mean });
-    expect(slow).toMatchObject({ 'profile/exchange ms': 0, 'profile/other ms': mean, 'profile/step ms': mean });
+    expect(fast).toMatchObject({ 'profile/exchange_ms': mean, 'profile/other_ms': 0, 'profile/step_ms': mean });
+    expect(slow).toMatchObject({ 'profile/exchange_ms': 0, 'profile/other_ms': mean, 'profile/step_ms': mean });
     for (const metrics of [fast, slow]) {
-      expect(metrics).toMatchObject({ 'profile/slowest rank': 1, 'profile/slowest rank ms': mean });
+      expect(metrics).toMatchObject({ 'profile/slowest_rank': 1, 'profile/slowest_rank_ms': mean });
     }
     // The last summary excludes the first step.
-    const last = { 'profile/exchange ms': 40, 'profile/slowest rank': 1, 'profile/slowest rank ms': 40 };
+    const last = { 'profile/exchange_ms': 40, 'profile/slowest_rank': 1, 'profile/slowest_rank_ms': 40 };
     expect(written.at(-1)).toMatchObject({ loss: expect.any(Number), ...last });
   });
 });

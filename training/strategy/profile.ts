@@ -55,8 +55,8 @@ export class ProfileWindow {
   }
 
   /**
-   * Returns the mean times per step since the last call: `profile/input ms`, `profile/compute ms`, ..., `profile/step ms`. If there are
-   * several ranks, also returns the rank with the longest busy time (`profile/slowest rank`) and that time (`profile/slowest rank ms`).
+   * Returns the mean times per step since the last call: `profile/input_ms`, `profile/compute_ms`, ..., `profile/step_ms`. If there are
+   * several ranks, also returns the rank with the longest busy time (`profile/slowest_rank`) and that time (`profile/slowest_rank_ms`).
    * Returns an empty record if no step was taken.
    */
   take(): Record<string, number> {
@@ -72,15 +72,15 @@ export class ProfileWindow {
       const ms = (now.times[activity] - last.times[activity]) / steps;
       total += ms;
       if (ms > 0 || !RARE.includes(activity)) {
-        metrics[`profile/${activity} ms`] = rounded(ms);
+        metrics[`profile/${activity}_ms`] = rounded(ms);
       }
     }
-    metrics['profile/step ms'] = rounded(total);
+    metrics['profile/step_ms'] = rounded(total);
     const busy = now.busy.map((ms, rank) => (ms - (last.busy[rank] ?? 0)) / steps);
     if (busy.length > 1) {
       const slowest = Math.max(...busy);
-      metrics['profile/slowest rank'] = busy.indexOf(slowest);
-      metrics['profile/slowest rank ms'] = rounded(slowest);
+      metrics['profile/slowest_rank'] = busy.indexOf(slowest);
+      metrics['profile/slowest_rank_ms'] = rounded(slowest);
     }
     return metrics;
   }

@@ -26,7 +26,7 @@ function task(index: number, folder: string, worldSize = 1, reported: Reported =
     worldSize,
     outputDir: fileUri(`${folder}/output`),
     summaryDir: fileUri(`${folder}/summaries`),
-    metrics: (_step: number, values: Readonly<Record<string, number>>) => reported.metrics.set(index, values),
+    report: (values: Readonly<Record<string, number>>) => reported.metrics.set(index, values),
     notice: (message: string) => reported.notices.push(message),
   };
   return parts as unknown as Cluster;
@@ -79,7 +79,7 @@ test('every task gets all results; the task with index 0 writes the tables and n
     task(1, folder, 1, reported),
     SPACE,
     async (configuration, trial) => {
-      trial.report({ loss: 2 }, 1);
+      trial.report({ loss: 2 }, { step: 1 });
       trial.summaries.scalar('extra', 3, 1);
       await storage.write(`${trial.outputDir}/model.json`, Buffer.from('{}'));
       return score(configuration);

@@ -10,6 +10,7 @@ import { joinUri } from '../../storage/uri.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { outputPlace } from '../cluster/output-place.ts';
 import { claimSplits } from '../data/reading/claimed-splits.ts';
+import { checkReport } from '../process/check-report.ts';
 import { beforeProgramEnds } from '../process/program-end.ts';
 import type { Configuration } from './sweep-space.ts';
 import {
@@ -60,8 +61,8 @@ export interface Trial {
   readonly name: string;
   /** The URI of a folder for the trial's files. */
   readonly outputDir: string;
-  /** Writes intermediate metrics as summaries. */
-  report(values: Readonly<Record<string, number>>, step: number): void;
+  /** Writes intermediate metrics as summaries. @throws TonyError USAGE if a value is not a number, or the step is not a whole number. */
+  report(values: Readonly<Record<string, number>>, options: { readonly step: number }): void;
   /** The trial's own TensorBoard run, which already contains its hyperparameters. */
   readonly summaries: Summaries;
 }
@@ -113,7 +114,7 @@ export async function sweep<C extends Configuration>(
     process.stdout.write(`${printed(tableOf(all))}\n`);
     const notice = bestNotice(all, options.metric, options.goal);
     if (notice !== null) {
-      cluster.notice(notice, 'sweep');
+      cluster.notice(notice, { about: 'sweep' });
     }
   }
   return { output, computed, results: all };
@@ -127,7 +128,8 @@ function claimed(output: string, trials: number): { readonly fingerprint: string
 
 function reportBest(cluster: Cluster, trials: readonly TrialResult[], { metric, goal }: SweepOptions): void {
   const best = bestOf(trials, metric, goal);
-  cluster.metrics(trials.length, { 'sweep/trials': trials.length, ...(best !== null && { 'sweep/best': best.value }) });
+  const values = { 'sweep/trials': trials.length, ...(best !== null && { 'sweep/best': best.value }) };
+  cluster.report(values, { step: trials.length });
 }
 
 const OPTIONS: OptionRules<SweepOptions> = {
@@ -180,7 +182,9 @@ async function runTrial<C extends Configuration>(
     name,
     outputDir: joinUri(output, name),
     summaries: run.summaries,
-    report: (values, step) => {
+    report: (values, options) => {
+      checkReport('trial.report', values, options);
+      const { step } = options;
       largestStep = Math.max(largestStep, step);
       run.summaries.scalars(values, step);
     },

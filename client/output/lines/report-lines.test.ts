@@ -61,12 +61,12 @@ test('the step time is reported in one line, largest part first', () => {
   const lines = reportLines(
     report({
       'train/acc': 0.9922,
-      'profile/input ms': 0.01,
-      'profile/compute ms': 3.637,
-      'profile/exchange ms': 6.211,
-      'profile/step ms': 9.9,
-      'profile/slowest rank': 1,
-      'profile/slowest rank ms': 4.6,
+      'profile/input_ms': 0.01,
+      'profile/compute_ms': 3.637,
+      'profile/exchange_ms': 6.211,
+      'profile/step_ms': 9.9,
+      'profile/slowest_rank': 1,
+      'profile/slowest_rank_ms': 4.6,
     }),
     PLAIN,
   );

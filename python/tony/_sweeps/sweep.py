@@ -10,7 +10,7 @@ from .. import _places
 from .._arguments import reject, text
 from .._errors import TonyError
 from .._files import open_file
-from .._report import metric_value, notice, report
+from .._report import metric_values, notice, report
 from .._services import ask
 from .._splits import claimed
 from .space import Configuration, plain_value
@@ -51,15 +51,18 @@ class Trial:
         self._started = time.monotonic()
         self._is_over = False
 
-    def finish(self, **metrics: SupportsFloat) -> None:
-        """Stores the trial's metrics, as in finish(accuracy=0.98). The metrics must include the sweep's metric."""
-        values = {name: metric_value(name, value) for name, value in metrics.items()}
+    def finish(self, metrics: Optional[Mapping[str, SupportsFloat]] = None, /, **more: SupportsFloat) -> None:
+        """Stores the trial's metrics, as in finish(accuracy=0.98) or finish({"test/accuracy": 0.98}).
+
+        The metrics must include the sweep's metric.
+        """
+        values = metric_values("trial.finish", metrics, more)
         if self._sweep.metric not in values:
             raise TonyError(
                 "TRIAL_FAILED",
                 f"{self.name} has no metric {self._sweep.metric}, which the sweep uses to compare trials"
                 f" (it has: {', '.join(values) or 'none'})",
-                f"Call trial.finish({self._sweep.metric}=VALUE).",
+                f"Call trial.finish({{{json_text(self._sweep.metric)}: VALUE}}).",
             )
         self._end(values, None)
 
@@ -123,7 +126,7 @@ class Sweep:
                 raise TonyError(
                     "TRIAL_FAILED",
                     f"{trial.name} {json_text(trial.configuration)} ended without a result",
-                    f"Call trial.finish({self.metric}=VALUE), or trial.fail(error).",
+                    f"Call trial.finish({{{json_text(self.metric)}: VALUE}}), or trial.fail(error).",
                 )
         self._refresh()
         if context().index == 0:

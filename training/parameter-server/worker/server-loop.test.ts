@@ -49,7 +49,7 @@ function worldOf({ rank, worldSize, dir, generation }: Place, openStrategy: (con
       phase: phases.begin('loop', options.name),
       checkpoints: store === null ? null : { store, everySteps: 3, keep: 2 },
       stopOrders: store === null ? null : new StopOrders(storage, store.dir),
-      onMetrics: () => {},
+      onReport: () => {},
       report: (report) => reports.push(report),
       onNotice: (message) => reports.push({ type: 'notice', message }),
       unfinished: new UnfinishedTraining(),

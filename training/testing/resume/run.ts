@@ -242,7 +242,7 @@ async function runRank(program: ResumeProgram, own: Gang['ranks'][number], { fol
         {
           ...environment,
           ...{ rank: own.rank, worldSize: program.workers, stepsTogether: own.stepsTogether, openStrategy: own.openLoop },
-          ...{ phase: phases.begin('loop'), onMetrics: () => {}, onNotice: () => {}, unfinished: new UnfinishedTraining() },
+          ...{ phase: phases.begin('loop'), onReport: () => {}, onNotice: () => {}, unfinished: new UnfinishedTraining() },
         },
         {
           ...{ models: model, optimizers: optimizer, state: { best: Number.POSITIVE_INFINITY, sum: 0 }, epochs: phase.epochs },

@@ -36,11 +36,11 @@ test('repeated steps replace the earlier ones', () => {
 });
 
 test('loss comes first, then throughput, then the rest by name', () => {
-  const tags = ['zeta', 'lr10', 'lr2', 'train/examplesPerSecond', 'blossom', 'test/acc', 'train/loss'];
+  const tags = ['zeta', 'lr10', 'lr2', 'train/examples_per_second', 'blossom', 'test/acc', 'train/loss'];
   const scalars = tags.map((tag) => ({ tag, steps: [1], times: [1], values: [1] }));
   expect(curvesByTag({ runs: [{ name: 'a', scalars }], message: '' }).map(({ tag }) => tag)).toEqual([
     'train/loss',
-    'train/examplesPerSecond',
+    'train/examples_per_second',
     'test/acc',
     'blossom',
     'lr2',

@@ -23,7 +23,7 @@ test('numbers are formatted for human readers', () => {
   expect(formatMetric('test/accuracy', 0.2, 0.2)).toBe('20 %');
   expect(formatMetric('accuracy', 3.5)).toBe('3.5');
   expect(formatMetric('loss', 0.0213456)).toBe('0.02135');
-  expect(formatMetric('examplesPerSecond', 4309.4)).toBe('4,309');
+  expect(formatMetric('train/examples_per_second', 4309.4)).toBe('4,309');
   expect(formatMetric('loss', null)).toBe('NaN');
 });
 
@@ -37,7 +37,8 @@ test('durations and times are rounded to a useful precision', () => {
 });
 
 test('metric names become words', () => {
-  expect(spoken('train/examplesPerSecond')).toBe('train examples per second');
+  expect(spoken('train/examples_per_second')).toBe('train examples per second');
+  expect(spoken('testLoss')).toBe('test loss');
   expect(spoken('val_acc')).toBe('val acc');
 });
 

@@ -61,7 +61,7 @@ export function formatMark(at: number, step: number): string {
   return step >= 60 ? formatClock(at).slice(0, 5) : formatClock(at);
 }
 
-/** Formats a tag as words: `train/examplesPerSecond` -> `train examples per second`. */
+/** Formats a tag as words: `train/examples_per_second` -> `train examples per second`, and also a program's own `testLoss` -> `test loss`. */
 export function spoken(tag: string): string {
   return tag
     .replace(/([a-z\d])([A-Z])(?=[a-z])/g, (_, before: string, after: string) => `${before} ${after.toLowerCase()}`)
