@@ -171,7 +171,7 @@ class Sweep:
                     self._results[index] = decoded(file.read())
         best = self._best()
         shown = {} if best is None else {"sweep/best": best.value}
-        report(len(self._results), **{"sweep/trials": len(self._results), **shown})
+        report({"sweep/trials": len(self._results), **shown}, step=len(self._results))
 
     def _finish(self) -> None:
         table = table_of(self.results)
