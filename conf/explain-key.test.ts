@@ -34,7 +34,7 @@ test('a duration names its limits', () => {
 });
 
 test('lists the keys below a key', () => {
-  expect(explainKey(jobJsonSchema(), 'checkpoint')?.children.map(({ key }) => key)).toEqual(['dir', 'every', 'keep', 'sync']);
+  expect(explainKey(jobJsonSchema(), 'checkpoint')?.children.map(({ key }) => key)).toEqual(['dir', 'everySteps', 'every', 'keep', 'sync']);
   expect(explainKey(jobJsonSchema(), '')?.children.map(({ key }) => key)).toContain('strategy');
 });
 

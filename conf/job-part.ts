@@ -30,7 +30,7 @@ const {
   priority,
   tags,
 } = jobSchema.shape;
-const { every, keep } = checkpoint.unwrap().shape;
+const { everySteps, every, keep } = checkpoint.unwrap().shape;
 const { resources, env: roleEnv, nodeLabel, docker, restart } = roleSchema.shape;
 const { policy, maxRestarts } = restart.unwrap().shape;
 
@@ -56,7 +56,7 @@ const PART = {
   restart: jobRestart,
   gang,
   heartbeat,
-  checkpoint: z.strictObject({ every, keep }),
+  checkpoint: z.strictObject({ everySteps, every, keep }),
   tensorboard: z.strictObject({ memory: tensorboardSchema.shape.memory }).describe('Settings for jobs that run TensorBoard.'),
   strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings that apply to every strategy.'),
   timeout,
@@ -81,7 +81,7 @@ export type JobPart = DeepPartial<
     JobYaml,
     'queue' | 'runtime' | 'env' | 'restart' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'remoteAccess' | 'master' | 'priority' | 'tags'
   > & {
-    readonly checkpoint: Pick<JobYaml['checkpoint'], 'every' | 'keep'>;
+    readonly checkpoint: Pick<JobYaml['checkpoint'], 'everySteps' | 'every' | 'keep'>;
     readonly tensorboard: Pick<JobYaml['tensorboard'], 'memory'>;
     readonly strategy: Pick<JobYaml['strategy'], 'wireSecurity'>;
   }

@@ -5,6 +5,7 @@ import type { Strategy } from './job.ts';
 import * as values from './job-values.ts';
 import { pythonSchema } from './python.ts';
 import { shippedFiles } from './shipped-files.ts';
+import { DEFAULT_CHECKPOINT_STEPS } from './values/checkpoint-steps.ts';
 import { dockerSchema } from './values/docker.ts';
 import type { JsonSchema } from './values/json-schema.ts';
 import { command, environment } from './values/program-words.ts';
@@ -284,7 +285,16 @@ export const jobSchema = z.strictObject({
           'Folder for checkpoints, as a URI on HDFS or in an object store (s3://). In local mode, the folder may be a path. By default, each job creates a new folder.',
         )
         .optional(),
-      every: values.checkpointEvery().describe('Number of steps between checkpoints.').default(100),
+      everySteps: values
+        .checkpointSteps()
+        .describe(
+          `Number of training steps between checkpoints. The default is ${DEFAULT_CHECKPOINT_STEPS}, or none if \`every\` is set. With \`every\` too, the next checkpoint is written when the first of both is due.`,
+        )
+        .optional(),
+      every: duration(
+        'Time between checkpoints. The task with rank 0 measures it, and all ranks write the checkpoint after the same step. By default, only the number of steps counts.',
+        values.CHECKPOINT_INTERVAL,
+      ).optional(),
       keep: values.checkpointKeep().describe('Number of checkpoints to keep. tony-ts removes older checkpoints.').default(3),
       sync: values
         .syncFolder()

@@ -85,7 +85,11 @@ export const MASTER_START_TIMEOUT = { min: 1000 };
 export const FAILURE_WINDOW = { min: 10_000 };
 
 export const missedHeartbeats = () => count(2, 1000);
-export const checkpointEvery = () => count(1);
+export const checkpointSteps = () => count(1);
+export const CHECKPOINT_INTERVAL = {
+  min: 1000,
+  message: 'expected a duration such as 10m; for a number of training steps, write `everySteps`',
+};
 /**
  * Accepts a folder below the working directory. The executor empties this folder, so it must not be the working directory or a folder
  * outside it.

@@ -71,7 +71,7 @@ export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): Froz
       restart: { maxRestarts: null },
       gang: { timeoutMs: 60_000 },
       heartbeat: { intervalMs: 1_000, missed: 10 },
-      checkpoint: { dir: null, everySteps: 100, keep: 3, sync: null },
+      checkpoint: { dir: null, everySteps: 100, everyMs: null, keep: 3, sync: null },
       tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
       strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
       timeoutMs: null,

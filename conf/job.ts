@@ -44,7 +44,10 @@ export interface Job {
   readonly heartbeat: { readonly intervalMs: number; readonly missed: number };
   readonly checkpoint: {
     readonly dir: string | null;
-    readonly everySteps: number;
+    /** Number of steps between checkpoints, or null if only the time counts. */
+    readonly everySteps: number | null;
+    /** Time between checkpoints in ms, or null if only the steps count. */
+    readonly everyMs: number | null;
     readonly keep: number;
     /**
      * Folder that the executor synchronizes with the job's checkpoints, relative to the program's working directory. Null if job.yaml sets

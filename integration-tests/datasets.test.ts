@@ -83,7 +83,7 @@ source: source
 data: {mnist: '${FOLDER}/mnist'}
 roles: {worker: {instances: 2, command: node train.ts, resources: {memory: 1g}}}
 master: {memory: 512m}
-checkpoint: {every: 30}
+checkpoint: {everySteps: 30}
 `,
   );
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', path.join(folder, 'job.yaml'), '--output', 'json'], {});

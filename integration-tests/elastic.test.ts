@@ -165,7 +165,7 @@ async function trainingFile(
     'name: elastic-fit',
     `source: ${path.dirname(PROGRAM)}`,
     `command: exec node elastic-fit.mjs ${steps} ${options.endless === true ? go : ''}`,
-    'checkpoint: {every: 20}',
+    'checkpoint: {everySteps: 20}',
     ...lines,
   ];
   writeFileSync(file, `${yaml.join('\n')}\n`);

@@ -214,7 +214,7 @@ framework: none
 runtime: system
 env: {OUT: ${out}, TONY_BACKEND: cpu}
 command: exec node ${path.join(ROOT, 'integration-tests', 'programs', 'fit-feed.mjs')}
-checkpoint: {every: 3}
+checkpoint: {everySteps: 3}
 roles: {worker: {instances: 2, kind: gang, restart: {policy: on-failure, maxRestarts: 2}}}
 `,
   );
@@ -265,7 +265,7 @@ async function dispatchedJob(options: { readonly data: string; readonly yaml: st
 source: ${path.join(ROOT, 'integration-tests', 'programs')}
 env: {OUT: ${out}, FILES: '${options.data}', TONY_BACKEND: cpu, HOLD: '${options.hold === true ? 'yes' : 'no'}'}
 command: exec node fit-dispatch.mjs
-checkpoint: {every: 7}
+checkpoint: {everySteps: 7}
 master: {memory: 512m}
 heartbeat: {interval: 300ms, missed: 10}
 ${options.yaml}

@@ -51,7 +51,7 @@ async function trainWithKill(
   const conf = path.join(source, 'job.yaml');
   await writeFile(conf, (await readFile(conf, 'utf8')).replace('python:\n  requirements: requirements.txt\n', ''));
   const command = [python, 'held.py', '50', 'train.py', ...words].join(' ');
-  const sets = [`command=${command}`, `data.mnist=${data}`, 'checkpoint.every=50', 'heartbeat.interval=500ms', 'runtime=system'];
+  const sets = [`command=${command}`, `data.mnist=${data}`, 'checkpoint.everySteps=50', 'heartbeat.interval=500ms', 'runtime=system'];
   if (hasSummaries) {
     sets.push('tensorboard=true', `env.PYTHONPATH=${await tensorboardWriters(python)}`);
   } else if (packages !== undefined) {

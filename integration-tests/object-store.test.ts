@@ -97,7 +97,7 @@ roles:
   worker: {command: 'node fit.mjs ${root}/lines ${root}/job 30', resources: {memory: 1g}}
   files: ${await fsspecRole(`s3a://${store().bucket}/files`)}
 master: {memory: 512m}
-checkpoint: {dir: '${root}/job/checkpoints', every: 20}
+checkpoint: {dir: '${root}/job/checkpoints', everySteps: 20}
 `,
   );
   const words = ['submit', '--conf', path.join(folder, 'job.yaml'), '--output', 'json'];

@@ -28,7 +28,7 @@ async function train(): Promise<Training> {
   const telling = `import { appendFileSync } from 'node:fs';
 appendFileSync(\`${folder}/\${process.env.TONY_ROLE}-\${process.env.TONY_INDEX}\`, \`\${process.pid}\\n\`);\n`;
   await writeFile(script, telling + (await readFile(script, 'utf8')));
-  const settings = [`data.mnist=${await smallMnist(48_000)}`, 'checkpoint.every=100', 'heartbeat.interval=500ms'];
+  const settings = [`data.mnist=${await smallMnist(48_000)}`, 'checkpoint.everySteps=100', 'heartbeat.interval=500ms'];
   const words = ['submit', '--conf', path.join(folder, 'examples', 'mnist-ps', 'job.yaml'), '--detach'];
   const { stdout, stderr, exitCode } = await cluster.run([...words, ...settings.flatMap((each) => ['--set', each])]);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });

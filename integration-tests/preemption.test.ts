@@ -30,7 +30,7 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
     `source: ${path.dirname(PROGRAM)}`,
     'command: exec node elastic-fit.mjs FOLDER/steps FOLDER/go',
     // The job writes no periodic checkpoint during the test.
-    'checkpoint: {every: 1000000}',
+    'checkpoint: {everySteps: 1000000}',
     // The job is not elastic, because an elastic job that starts with one worker grows only at a checkpoint.
     'roles: {worker: {instances: 2, resources: {memory: 1g, gpus: 4}}}',
   ]);

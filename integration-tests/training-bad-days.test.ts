@@ -51,7 +51,7 @@ async function watch(step: number) {
   const noted = `const { tf } = cluster;\nwriteFileSync('${folder}/' + cluster.index + '-' + cluster.generation, String(process.pid));`;
   await writeFile(script, `${own}${watched}`.replace('const { tf } = cluster;', noted));
   const words = ['submit', '--conf', path.join(source, 'job.yaml'), '--detach'];
-  const sets = [`data.mnist=${MNIST}`, 'checkpoint.every=50', 'heartbeat.interval=500ms', ...settings];
+  const sets = [`data.mnist=${MNIST}`, 'checkpoint.everySteps=50', 'heartbeat.interval=500ms', ...settings];
   const { stdout, stderr, exitCode } = await cluster.run([...words, ...sets.flatMap((each) => ['--set', each])]);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';

@@ -48,7 +48,12 @@ export const TASK_FILE = z
       .strictObject({ fd: number(3), host: z.string(), port: number(1) })
       .nullable()
       .describe("The bound socket that the program inherits; null if the framework's own server binds the port"),
-    checkpoint: z.strictObject({ dir: uri, everySteps: number(0), keep: number(1) }),
+    checkpoint: z.strictObject({
+      dir: uri,
+      everySteps: number(1).nullable().describe('Number of steps between checkpoints; null if only the time counts'),
+      everyMs: number(1).nullable().describe('Time between checkpoints in ms; null if only the steps count'),
+      keep: number(1),
+    }),
     summaryDir: uri,
     outputDir: uri,
     data: z.record(z.string(), uri).describe('Input folders of job.yaml, by name'),

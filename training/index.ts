@@ -12,7 +12,7 @@ export type { BackendName } from './backend/backend.ts';
 export type { Checkpoint } from './cluster/checkpoint.ts';
 export type { Cluster } from './cluster/cluster.ts';
 export type { EvaluateOptions, Evaluation, EvaluationReport } from './cluster/evaluator.ts';
-export { type JoinOptions, join } from './cluster/join.ts';
+export { type JoinCheckpoint, type JoinOptions, join } from './cluster/join.ts';
 export { runCall } from './cluster/run-call.ts';
 export type { TrainingData } from './data/data.ts';
 export type { FitData, ValidationData } from './data/fit-data.ts';

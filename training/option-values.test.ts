@@ -18,6 +18,7 @@ import { classifier, examples } from './testing/fit-world.ts';
 /** Values that an option of each kind must not have. */
 const WRONG = {
   count: [Number.NaN, '3', -1, 1.5, null, true, [1], {}],
+  duration: [600, '600', '', 'soon', '-1m', '0s', null, true],
   positive: [Number.NaN, '3', 0, -1, Number.POSITIVE_INFINITY, null, true],
   notNegative: [Number.NaN, '3', -1, Number.POSITIVE_INFINITY, null, true],
   number: [Number.NaN, '3', null, true, Number.POSITIVE_INFINITY],
@@ -100,9 +101,14 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
   join: {
     call: (options) => join(options),
     kinds: {
-      ...{ data: 'object', checkpointDir: 'name', checkpointEverySteps: 'count', summaryDir: 'name', outputDir: 'name' },
+      ...{ data: 'object', checkpoint: 'object', summaryDir: 'name', outputDir: 'name' },
       timeouts: 'object',
     },
+  },
+  'checkpoint of join': {
+    call: (checkpoint) => join({ checkpoint: checkpoint as { dir: string } }),
+    base: { dir: 'checkpoints' },
+    kinds: { dir: 'name', everySteps: 'count', every: 'duration', keep: 'count' },
   },
   'timeouts of join': {
     call: (timeouts) => join({ timeouts }),

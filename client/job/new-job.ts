@@ -39,7 +39,7 @@ roles:
     resources: { memory: 2g, vcores: 1${gpus > 0 ? `, gpus: ${gpus}` : ''} }
 
 checkpoint:
-  every: 50
+  everySteps: 50
 `;
   const program = `import { join } from '${LIBRARY}';
 

@@ -26,7 +26,7 @@ queue: research
 framework: pytorch
 env: {LEVEL: 1}
 command: python train.py
-checkpoint: {every: 7}
+checkpoint: {everySteps: 7}
 successPolicy: chief
 roles:
   worker: {instances: 4, resources: {memory: 8g, gpus: 2}, env: {OWN: w}, restart: {maxRestarts: 9}}

@@ -19,7 +19,7 @@ const SITE = `final:
   roles: { '*': { instances: 2, resources: { memory: 1g, vcores: 1, gpus: 0, nec.com/ve: 0 }, nodeLabel: cpu, docker: none, restart: { maxRestarts: 1 } } }
   gang: { timeout: 2m }
   heartbeat: { interval: 2s, missed: 9 }
-  checkpoint: { every: 10, keep: 2 }
+  checkpoint: { everySteps: 10, keep: 2 }
   tensorboard: { memory: 1g }
   strategy: { wireSecurity: none }
   timeout: 1h

@@ -13,8 +13,9 @@ export function withDefaults(written: unknown, defaults: Mapping): unknown {
   if (!isRecord(written)) {
     return written;
   }
-  const { roles, tensorboard, ...rest } = defaults;
-  const filled = filledUp({ ...written, ...withWholeStrategy(written.strategy) }, rest);
+  const { roles, tensorboard, checkpoint, ...rest } = defaults;
+  const fill = isRecord(checkpoint) ? { ...rest, checkpoint: checkpointDefaults(written.checkpoint, checkpoint) } : rest;
+  const filled = filledUp({ ...written, ...withWholeStrategy(written.strategy) }, fill);
   return {
     ...filled,
     ...(isRecord(written.roles) && isRecord(roles) && { roles: rolesWithDefaults(written.roles, roles, written.env) }),
@@ -40,6 +41,12 @@ function rolesWithDefaults(written: Mapping, defaults: Mapping, jobEnvironment: 
       return [name, filledUp(role, missing.length === 0 ? rest : { ...rest, env: Object.fromEntries(missing) })];
     }),
   );
+}
+
+/** A job that says when it writes checkpoints, by steps or by time, replaces both defaults. */
+function checkpointDefaults(written: unknown, { everySteps, every, ...others }: Mapping): Mapping {
+  const own = isRecord(written) ? written : {};
+  return own.everySteps === undefined && own.every === undefined ? { everySteps, every, ...others } : others;
 }
 
 /** Add the defaults for TensorBoard only if job.yaml enables TensorBoard. */

@@ -18,7 +18,7 @@ type Path = readonly string[];
 const PLACES: Readonly<Record<string, Path>> = {
   'gang.timeout': ['gang', 'timeoutMs'],
   'heartbeat.interval': ['heartbeat', 'intervalMs'],
-  'checkpoint.every': ['checkpoint', 'everySteps'],
+  'checkpoint.every': ['checkpoint', 'everyMs'],
   'tensorboard.memory': ['tensorboard', 'memoryMb'],
   timeout: ['timeoutMs'],
   'master.memory': ['master', 'memoryMb'],
@@ -28,6 +28,7 @@ const PLACES: Readonly<Record<string, Path>> = {
 const DURATIONS: ReadonlySet<string> = new Set([
   'gang.timeout',
   'heartbeat.interval',
+  'checkpoint.every',
   'timeout',
   'master.failureWindow',
   'master.startTimeout',
@@ -38,7 +39,8 @@ const DURATIONS: ReadonlySet<string> = new Set([
  * submits the job. The ApplicationMaster calls it to reject jobs whose settings differ from the final values.
  */
 export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; readonly changed: readonly FinalValue[] } {
-  const { roles: _, ...ofJob } = final;
+  const { roles: _, checkpoint, ...rest } = final;
+  const ofJob = checkpoint === undefined ? rest : { ...rest, checkpoint: wholeInterval(checkpoint) };
   const { job: programKept, changed: ofProgram } = withFinalProgram(job, final);
   const changed: FinalValue[] = [...ofProgram];
   let result = programKept;
@@ -48,7 +50,7 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
     if (isSame(was, value)) {
       continue;
     }
-    changed.push({ path, was: written(path, was), is: written(path, value) ?? '' });
+    changed.push({ path, was: written(path, was), is: written(path, value) ?? 'nothing' });
     result = withValue(result, place, value);
   }
   const roles = job.roles.map((role) => {
@@ -65,6 +67,12 @@ export function withFinalValues(job: Job, final: JobPart): { readonly job: Job; 
     return ofRole.role;
   });
   return { job: { ...result, roles }, changed };
+}
+
+/** A site file that says when jobs write checkpoints, by steps or by time, replaces both of the job's values. */
+function wholeInterval(checkpoint: NonNullable<JobPart['checkpoint']>): object {
+  const isSet = checkpoint.everySteps !== undefined || checkpoint.every !== undefined;
+  return isSet ? { ...checkpoint, everySteps: checkpoint.everySteps ?? null, every: checkpoint.every ?? null } : checkpoint;
 }
 
 /** Variables of the ApplicationMaster that neither choose nor change the program that it runs. */

@@ -65,7 +65,7 @@ describe('a job file', () => {
       restart: { maxRestarts: null },
       gang: { timeoutMs: 300_000 },
       heartbeat: { intervalMs: 1000, missed: 10 },
-      checkpoint: { dir: null, everySteps: 100, keep: 3, sync: null },
+      checkpoint: { dir: null, everySteps: 100, everyMs: null, keep: 3, sync: null },
       tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
       strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
       timeoutMs: null,

@@ -10,6 +10,7 @@ import { type JobYaml, jobJsonSchema, jobSchema } from '../job-schema.ts';
 import { isTextKey } from '../job-values.ts';
 import { toPython } from '../python.ts';
 import { toShippedFiles } from '../shipped-files.ts';
+import { DEFAULT_CHECKPOINT_STEPS } from '../values/checkpoint-steps.ts';
 import { isUri } from '../values/is-uri.ts';
 import { resourceProblemAt } from '../values/resource-key.ts';
 import { YamlFile, type YamlProblem } from '../yaml-file.ts';
@@ -258,7 +259,8 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
     heartbeat: { intervalMs: file.heartbeat.interval, missed: file.heartbeat.missed },
     checkpoint: {
       dir: file.checkpoint.dir ?? null,
-      everySteps: file.checkpoint.every,
+      everySteps: file.checkpoint.everySteps ?? (file.checkpoint.every === undefined ? DEFAULT_CHECKPOINT_STEPS : null),
+      everyMs: file.checkpoint.every ?? null,
       keep: file.checkpoint.keep,
       sync: file.checkpoint.sync ?? null,
     },

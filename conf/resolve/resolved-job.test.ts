@@ -56,7 +56,10 @@ const file = fc.record(
     restart: fc.constantFrom({}, { maxRestarts: 0 }),
     gang: fc.constant({ timeout: '570s' }),
     heartbeat: fc.record({ interval: fc.constantFrom('100ms', '60s'), missed: fc.constantFrom(2, 1000) }),
-    checkpoint: fc.record({ dir: fc.constant('x'), every: fc.constant(1_000_000), keep: fc.constant(10_000) }, { requiredKeys: [] }),
+    checkpoint: fc.record(
+      { dir: fc.constant('x'), everySteps: fc.constant(1_000_000), every: fc.constant('2h'), keep: fc.constant(10_000) },
+      { requiredKeys: [] },
+    ),
     master: fc.record(
       {
         memory: fc.constant('1m'),

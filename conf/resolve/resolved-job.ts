@@ -84,7 +84,8 @@ export const resolvedJobSchema: z.ZodType<Job> = z
     heartbeat: z.strictObject({ intervalMs: ms(values.HEARTBEAT_INTERVAL), missed: values.missedHeartbeats() }),
     checkpoint: z.strictObject({
       dir: anyText().nullable(),
-      everySteps: values.checkpointEvery(),
+      everySteps: values.checkpointSteps().nullable(),
+      everyMs: ms(values.CHECKPOINT_INTERVAL).nullable().default(null),
       keep: values.checkpointKeep(),
       sync: values.syncFolder().nullable().default(null),
     }),

@@ -40,7 +40,7 @@ defaults:
   runtime: hdfs:///apps/tony-ts/runtime.tar.gz
   env: {PROXY: http://proxy:3128, LEVEL: 2}
   heartbeat: {interval: 3s}
-  checkpoint: {every: 500}
+  checkpoint: {everySteps: 500}
   tensorboard: {memory: 3g}
   timeout: 2d
   acls: {view: {groups: [operators]}}
@@ -296,7 +296,8 @@ describe('every key of a site file', () => {
     'gang.timeout': '77s',
     'heartbeat.interval': '7s',
     'heartbeat.missed': 7,
-    'checkpoint.every': 7,
+    'checkpoint.everySteps': 7,
+    'checkpoint.every': '7m',
     'checkpoint.keep': 7,
     'tensorboard.memory': '7g',
     'strategy.wireSecurity': 'encrypted',
@@ -365,7 +366,7 @@ describe('for any job and site file', () => {
           { interval: amounts.map((s) => `${Math.min(s, 60)}s`), missed: amounts.map((n) => n + 2) },
           { requiredKeys: [] },
         ),
-        checkpoint: fc.record({ every: amounts, keep: amounts }, { requiredKeys: [] }),
+        checkpoint: fc.record({ everySteps: amounts, every: amounts.map((minutes) => `${minutes}m`), keep: amounts }, { requiredKeys: [] }),
         acls: fc.record({ view: fc.record({ users: fc.constantFrom(['u'], ['v', 'w'], []) }, { requiredKeys: [] }) }, { requiredKeys: [] }),
         timeout: amounts.map((minutes) => `${minutes}m`),
         master: fc.record({ memory: amounts.map((gib) => `${gib}g`), vcores: amounts }, { requiredKeys: [] }),
@@ -393,7 +394,9 @@ describe('for any job and site file', () => {
         const messages: string[] = [];
         const settled = parseJob(text, { file: 'job.yaml', folder: '/', site, onNote: (line) => messages.push(line) });
         expect(withFinalValues(settled, site.final)).toEqual({ job: settled, changed: [] });
-        const lost = withFinalValues(settled, asFinal).changed.map(({ path }) => path.join('.'));
+        // Of `checkpoint.everySteps` and `checkpoint.every`, a job may set only one.
+        const { changed } = withFinalValues(settled, asFinal);
+        const lost = changed.filter(({ is }) => is !== 'nothing').map(({ path }) => path.join('.'));
         for (const path of lost) {
           expect(messages.some((line) => line.startsWith(`the site file sets ${path} to `))).toBe(true);
         }

@@ -168,7 +168,7 @@ test('the example file sets nothing, and its commented settings are valid', asyn
     queue: 'research',
     runtime: 'hdfs:///apps/tony-ts/runtime.tar.gz',
     env: { HTTPS_PROXY: 'http://proxy.example.com:3128' },
-    checkpoint: { every: 500 },
+    checkpoint: { everySteps: 500 },
     roles: { '*': { resources: { memory: '4g' } }, worker: { resources: { gpus: 1 }, nodeLabel: 'a100' } },
   });
   expect(shown.final).toEqual({
@@ -200,7 +200,7 @@ final:
     '  tony-site.yaml:2:3  defaults.name: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:3:25  defaults.heartbeat.interval: expected a duration such as 500ms, 30s, 10m or 1h30m, found `1`',
     '  tony-site.yaml:4:16  defaults.checkpoint.dir: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:4:25  defaults.checkpoint.evry: is not a known key; did you mean `every`? (known: every, keep)',
+    '  tony-site.yaml:4:25  defaults.checkpoint.evry: is not a known key; did you mean `every`? (known: everySteps, every, keep)',
     '  tony-site.yaml:6:11  defaults.roles.*.command: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:6:23  defaults.roles.*.kind: can be set in job.yaml only, not in a site file',
     '  tony-site.yaml:6:55  defaults.roles.*.resources.memory: expected a size such as 512m or 4g, found `lots`',

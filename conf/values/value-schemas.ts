@@ -35,7 +35,12 @@ function withoutUnit(value: number): string {
 
 export function duration(
   description: string,
-  { min = 0, max = LONGEST_DURATION_MS, why }: { min?: number; max?: number; why?: string } = {},
+  {
+    min = 0,
+    max = LONGEST_DURATION_MS,
+    why,
+    message = DURATION_MESSAGE,
+  }: { min?: number; max?: number; why?: string; message?: string } = {},
 ) {
   const reason = why === undefined ? '' : ` (${why})`;
   const limits = [
@@ -43,8 +48,8 @@ export function duration(
     ...(max < LONGEST_DURATION_MS ? [`at most ${formatDuration(max)}`] : []),
   ];
   return z
-    .string({ error: DURATION_MESSAGE })
-    .regex(DURATION, { error: DURATION_MESSAGE })
+    .string({ error: message })
+    .regex(DURATION, { error: message })
     .transform((value, context) => {
       const ms = parseDuration(value);
       if (ms === undefined) {

@@ -36,7 +36,8 @@ export const taskSchema = z.object({
   ]),
   /** The addresses of the parameter servers, by index. Empty unless the strategy is `parameter-server`. */
   parameterServers: z.array(z.object(address)),
-  checkpoint: z.object({ dir: z.string(), everySteps: wholeNumber, keep: positive }),
+  /** `everySteps`, `everyMs`: how often the program writes checkpoints. Null if only the other one counts. */
+  checkpoint: z.object({ dir: z.string(), everySteps: wholeNumber.nullable(), everyMs: positive.nullable(), keep: positive }),
   summaryDir: z.string(),
   outputDir: z.string(),
   data: z.record(z.string(), z.string()),

@@ -111,7 +111,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         listener: { fd: 999, host, port },
         strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
         parameterServers: [],
-        checkpoint: { dir: fileUri(path.join(folder, name, 'checkpoints')), everySteps: 4, keep: 2 },
+        checkpoint: { dir: fileUri(path.join(folder, name, 'checkpoints')), everySteps: 4, everyMs: null, keep: 2 },
         summaryDir: fileUri(path.join(folder, name, 'summaries')),
         outputDir: fileUri(path.join(folder, name, 'output')),
         data: {},

@@ -46,7 +46,7 @@ async function startTask(root: string, generation: number): Promise<Record<strin
   const member = { role: 'worker', index: 1, taskRank: 1, host: 'node', port: 4000 };
   const task = {
     ...{ version: 1, applicationId: job.applicationId, jobName: 'a', role: 'worker', index: 1, taskRank: 1, taskWorldSize: 2, generation },
-    ...{ members: [member], checkpoint: { dir: job.checkpointDir, everySteps: 7, keep: 3 }, summaryDir: '', outputDir: '' },
+    ...{ members: [member], checkpoint: { dir: job.checkpointDir, everySteps: 7, everyMs: null, keep: 3 }, summaryDir: '', outputDir: '' },
     ...{ data: job.data, reportFile: at('report'), checkpointOrder: at('order'), services: socket.folder },
   };
   await writeFile(at('task'), JSON.stringify(task));

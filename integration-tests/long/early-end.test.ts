@@ -25,7 +25,7 @@ async function submit(options: object): Promise<Run> {
   const folder = await temporaryFolder();
   await copyFile(path.join(ROOT, 'integration-tests', 'programs', 'early-end.py'), path.join(folder, 'early-end.py'));
   const file = path.join(folder, 'job.yaml');
-  const job = { name: 'early-end', framework: 'none', runtime: 'system', checkpoint: { every: 1000 }, ...options };
+  const job = { name: 'early-end', framework: 'none', runtime: 'system', checkpoint: { everySteps: 1000 }, ...options };
   const text = JSON.stringify(job).replaceAll('PROGRAM', 'exec python3 early-end.py FOLDER').replaceAll('FOLDER', folder);
   await writeFile(file, text);
   const seen = async (task: string) => (await readFile(path.join(folder, task), 'utf8').catch(() => '')).trim().split('\n');

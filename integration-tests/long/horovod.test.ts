@@ -30,7 +30,12 @@ test.skipIf(!existsSync(HOROVOD))(
     const data = await smallMnist(3_000);
     const env = { ...EXACT, PYTHONPATH: HOROVOD };
     const job = await SubmittedJob.submit(cluster, file, [
-      ...[`command=${[PYTHON, 'held.py', '50', ...PROGRAM].join(' ')}`, 'processesPerTask=2', `data.mnist=${data}`, 'checkpoint.every=50'],
+      ...[
+        `command=${[PYTHON, 'held.py', '50', ...PROGRAM].join(' ')}`,
+        'processesPerTask=2',
+        `data.mnist=${data}`,
+        'checkpoint.everySteps=50',
+      ],
       ...['heartbeat.interval=500ms', 'runtime=system', ...Object.entries(env).map(([name, value]) => `env.${name}=${value}`)],
     ]);
     const final = await endAfterKill(job);

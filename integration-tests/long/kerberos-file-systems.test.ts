@@ -61,7 +61,7 @@ describe('two nameservices', () => {
 
   test('a job reads and writes files of both with one token for each', async () => {
     expect((await inSecond('/shared', 'op=MKDIRS&permission=777', 'PUT')).status).toBe(200);
-    const { id, end } = await submit(cluster, ['checkpoint: {every: 2, dir: hdfs://ns2/shared/checkpoints}']);
+    const { id, end } = await submit(cluster, ['checkpoint: {everySteps: 2, dir: hdfs://ns2/shared/checkpoints}']);
     await reaches(cluster, id, ({ checkpointStep }) => checkpointStep > 0);
 
     const data = path.join(cluster.state, 'data');
@@ -95,7 +95,7 @@ describe('high availability', () => {
   }
 
   test('a job with delegation tokens continues through a failover of the ResourceManager and of the NameNode', async () => {
-    const { id, end } = await submit(cluster, ['checkpoint: {every: 2}']);
+    const { id, end } = await submit(cluster, ['checkpoint: {everySteps: 2}']);
     const trainsOn = async (): Promise<void> => {
       const { step } = (await statusOf(cluster, id)) ?? { step: 0 };
       await reaches(cluster, id, (status) => status.step > step);

@@ -31,7 +31,7 @@ async function submit(data: string, hold: number, sets: readonly string[] = []):
   return await SubmittedJob.submit(cluster, path.join(source, 'job.yaml'), [
     `command=${python} held.py ${hold} train.py --steps 150`,
     `roles.evaluator.command=${python} evaluate.py --steps 150`,
-    ...[`data.mnist=${data}`, 'checkpoint.every=50', 'runtime=system', 'heartbeat.interval=500ms', ...sets],
+    ...[`data.mnist=${data}`, 'checkpoint.everySteps=50', 'runtime=system', 'heartbeat.interval=500ms', ...sets],
   ]);
 }
 

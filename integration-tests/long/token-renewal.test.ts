@@ -34,7 +34,7 @@ async function submit(lines: readonly string[]): Promise<{ readonly id: string; 
     'command: node long-training.mjs',
     `source: ${path.join(ROOT, 'integration-tests', 'programs')}`,
     `env: {END: ${end}}`,
-    'checkpoint: {every: 2}',
+    'checkpoint: {everySteps: 2}',
     'roles: {worker: {instances: 1, resources: {memory: 768m}}}',
     ...lines,
   ];

@@ -87,7 +87,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
       'roles:',
       '  worker: {instances: 2, command: node train.ts, resources: {memory: 1.5g, gpus: 1}}',
       ...(isLong ? ['  evaluator: {instances: 1, command: node evaluate.ts, resources: {memory: 1g}}'] : []),
-      'checkpoint: {every: 25}',
+      'checkpoint: {everySteps: 25}',
       'heartbeat: {interval: 500ms, missed: 20}',
     ]);
     await cluster.reached(id, ({ step, checkpointStep }) => step > 0 && (!isLong || checkpointStep > 0));

@@ -84,7 +84,7 @@ describe.skipIf(problem !== null).each(['container-executor', 'kerberos+containe
         'roles:',
         '  worker: {instances: 2, command: node train.ts, resources: {memory: 1.5g}}',
         'tensorboard: true',
-        'checkpoint: {every: 25}',
+        'checkpoint: {everySteps: 25}',
         'heartbeat: {interval: 500ms, missed: 20}',
       ]);
       const { tasks } = await reached(

@@ -34,7 +34,7 @@ test('a job continues training during a ResourceManager failover and a NameNode 
     'name: highly-available',
     `source: ${path.dirname(PROGRAM)}`,
     `command: exec node elastic-fit.mjs ${steps} ${go}`,
-    'checkpoint: {every: 20}',
+    'checkpoint: {everySteps: 20}',
     'roles: {worker: {instances: 2, resources: {memory: 1g}}}',
   ];
   writeFileSync(file, `${yaml.join('\n')}\n`);

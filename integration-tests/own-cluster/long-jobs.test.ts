@@ -95,7 +95,7 @@ runtime: system
 command: node long-training.mjs
 source: ${path.join(ROOT, 'integration-tests', 'programs')}
 env: {END: ${end}}
-checkpoint: {every: 2}
+checkpoint: {everySteps: 2}
 kerberos: {keytab: ${keytabOf(cluster.state, 'alice')}, principal: alice@EXAMPLE.TEST}
 master: {env: {KRB5_CONFIG: ${cluster.environment('alice').KRB5_CONFIG}}}
 roles: {worker: {instances: 2, resources: {memory: 768m}}}

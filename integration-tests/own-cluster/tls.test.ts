@@ -93,7 +93,7 @@ test('under the policy STRICT, workers resume training from HDFS after a worker 
     `command: exec node elastic-fit.mjs ${path.join(folder, 'steps')} ${go}`,
     `source: {path: ${path.join(ROOT, 'integration-tests', 'programs')}}`,
     'env: {TONY_BACKEND: cpu}',
-    'checkpoint: {every: 20}',
+    'checkpoint: {everySteps: 20}',
     'tensorboard: true',
     'roles: {worker: {instances: 2, resources: {memory: 768m}}}',
   ]);

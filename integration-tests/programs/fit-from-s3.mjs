@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { join, jsonl } from 'tony-ts/training';
 
 const [data = '', output = '', dieAt] = process.argv.slice(2);
-const own = { summaryDir: `${output}/summaries`, checkpointDir: `${output}/checkpoints`, checkpointEverySteps: 20 };
+const own = { summaryDir: `${output}/summaries`, checkpoint: { dir: `${output}/checkpoints`, everySteps: 20 } };
 const cluster = await join(dieAt === undefined ? own : {});
 const { tf } = cluster;
 const model = tf.sequential({

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'tony-ts/training';
 
 const [dir, failAt] = process.argv.slice(2);
-const cluster = await join({ summaryDir: `${dir}/summaries`, checkpointDir: `${dir}/checkpoints`, checkpointEverySteps: 20 });
+const cluster = await join({ summaryDir: `${dir}/summaries`, checkpoint: { dir: `${dir}/checkpoints`, everySteps: 20 } });
 const { tf } = cluster;
 const model = tf.sequential();
 model.add(tf.layers.dense({ units: 4, name: 'hidden', inputShape: [3] }));

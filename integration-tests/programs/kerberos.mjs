@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'tony-ts/training';
 
 const { checkpoint } = JSON.parse(readFileSync(process.env.TONY_TASK_FILE ?? '', 'utf8'));
-const cluster = await join({ checkpointEverySteps: 5 });
+const cluster = await join();
 const { tf, storage, outputDir, rank, generation } = cluster;
 const worldSize = cluster.share.count;
 const model = tf.sequential();

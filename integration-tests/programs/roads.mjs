@@ -1,7 +1,7 @@
 /** Trains on the rows of the dataset `rows` with checkpoints, saves the model, and writes a file with the sum of the rows to the output folder. */
 import { join } from 'tony-ts/training';
 
-const cluster = await join({ checkpointEverySteps: 2 });
+const cluster = await join();
 const { tf, storage, outputDir, data } = cluster;
 const numbers = (await storage.read(`${data.rows}/part-0.csv`)).toString().trim().split('\n').map(Number);
 const model = tf.sequential();

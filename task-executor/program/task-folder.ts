@@ -411,7 +411,12 @@ function taskContext(
     ringKey: Buffer.from(ringKey.reveal()).toString('base64'),
     strategy: frozen.job.strategy,
     parameterServers: parameterServers(frozen.job, everybody),
-    checkpoint: { dir: frozen.checkpointDir, everySteps: frozen.job.checkpoint.everySteps, keep: frozen.job.checkpoint.keep },
+    checkpoint: {
+      dir: frozen.checkpointDir,
+      everySteps: frozen.job.checkpoint.everySteps,
+      everyMs: frozen.job.checkpoint.everyMs,
+      keep: frozen.job.checkpoint.keep,
+    },
     summaryDir: frozen.summaryDir,
     outputDir: frozen.outputDir,
     data: frozen.data,

@@ -16,7 +16,7 @@ const task = {
   index: 0,
   taskRank: 1,
   generation: 2,
-  checkpoint: { dir: 'hdfs://nn/checkpoints', everySteps: 0, keep: 3 },
+  checkpoint: { dir: 'hdfs://nn/checkpoints', everySteps: null, everyMs: null, keep: 3 },
 };
 
 it("job variables override container variables, task variables override both, and the executor's own variables are omitted", () => {

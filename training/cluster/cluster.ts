@@ -63,7 +63,12 @@ interface ClusterParts {
   readonly generation: number;
   readonly data: Readonly<Record<string, string>>;
   readonly storage: Storage;
-  readonly checkpoint: { readonly dir: string; readonly everySteps: number; readonly keep: number } | null;
+  readonly checkpoint: {
+    readonly dir: string;
+    readonly everySteps: number | null;
+    readonly everyMs: number | null;
+    readonly keep: number;
+  } | null;
   readonly summaryDir: string | null;
   readonly outputDir: string | null;
   readonly roleSize: number;
@@ -468,7 +473,7 @@ export class Cluster {
   #storeOfJob(): CheckpointStore {
     if (this.#store === null) {
       throw new TonyError('USAGE', 'no checkpoint folder is configured', {
-        hint: 'Pass join({ checkpointDir }) in a program without a job.',
+        hint: 'Pass join({ checkpoint: { dir } }) in a program without a job.',
       });
     }
     return this.#store;

@@ -1,4 +1,6 @@
 import type { Strategy } from '../../conf/job.ts';
+import { DEFAULT_CHECKPOINT_STEPS } from '../../conf/values/checkpoint-steps.ts';
+import { parseDuration } from '../../conf/values/units.ts';
 import { storageAlone, storageOfJob } from '../../contract/process/open-storage.ts';
 import { openReport } from '../../contract/process/report.ts';
 import { readTask } from '../../contract/process/task.ts';
@@ -11,6 +13,7 @@ import {
   isPositiveNumber,
   isTextNotEmpty,
   isWhole,
+  type OptionRule,
   type OptionRules,
 } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
@@ -28,9 +31,8 @@ import { Cluster } from './cluster.ts';
 export interface JoinOptions {
   /** A standalone program's input folders, as paths or URIs by name. A job uses `data` in job.yaml instead. */
   readonly data?: Readonly<Record<string, string>>;
-  /** A standalone program's checkpoint folder. By default, the program does not write checkpoints. */
-  readonly checkpointDir?: string;
-  readonly checkpointEverySteps?: number;
+  /** A standalone program's checkpoints. By default, the program does not write checkpoints. A job uses `checkpoint` in job.yaml instead. */
+  readonly checkpoint?: JoinCheckpoint;
   /** A standalone program's summary folder. By default, the program does not write summaries. */
   readonly summaryDir?: string;
   /** A standalone program's output folder. */
@@ -38,10 +40,26 @@ export interface JoinOptions {
   readonly timeouts?: Partial<RingTimeouts>;
 }
 
+/** How a standalone program writes checkpoints, with the keys of `checkpoint` in job.yaml. */
+export interface JoinCheckpoint {
+  /** The checkpoint folder, as a path or URI. */
+  readonly dir: string;
+  /** The number of training steps between checkpoints. Default: 100, or none if `every` is set. */
+  readonly everySteps?: number;
+  /** The time between checkpoints, such as `10m`. With `everySteps` too, the next checkpoint is written when the first of both is due. */
+  readonly every?: string;
+  /** The number of checkpoints to keep. Default: 3. */
+  readonly keep?: number;
+}
+
+const isDuration: OptionRule = (value) =>
+  typeof value === 'string' && (parseDuration(value) ?? 0) > 0
+    ? null
+    : 'a duration such as 10m (for a number of training steps, write everySteps)';
+
 const OPTIONS: OptionRules<JoinOptions> = {
   data: isObject,
-  checkpointDir: isTextNotEmpty,
-  checkpointEverySteps: isWhole(1),
+  checkpoint: isOptions<JoinCheckpoint>({ dir: isTextNotEmpty, everySteps: isWhole(1), every: isDuration, keep: isWhole(1) }),
   summaryDir: isTextNotEmpty,
   outputDir: isTextNotEmpty,
   timeouts: isOptions<RingTimeouts>({ joinMs: isPositiveNumber, silenceMs: isPositiveNumber, graceMs: isNotNegative }),
@@ -62,7 +80,7 @@ export async function join(options: JoinOptions = {}): Promise<Cluster> {
 
 async function joinAlone(options: JoinOptions): Promise<Cluster> {
   const backend = await loadBackend(1);
-  const { checkpointDir, summaryDir, outputDir, data = {} } = options;
+  const { checkpoint, summaryDir, outputDir, data = {} } = options;
   return new Cluster({
     tf: backend.tf,
     backend: backend.name,
@@ -77,8 +95,7 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
     generation: 1,
     data: Object.fromEntries(Object.entries(data).map(([name, place]) => [name, uriOf(place)])),
     storage: await storageAlone(),
-    checkpoint:
-      checkpointDir === undefined ? null : { dir: uriOf(checkpointDir), everySteps: options.checkpointEverySteps ?? 100, keep: 3 },
+    checkpoint: checkpoint === undefined ? null : checkpointAlone(checkpoint),
     summaryDir: summaryDir === undefined ? null : uriOf(summaryDir),
     outputDir: outputDir === undefined ? null : uriOf(outputDir),
     roleSize: 1,
@@ -86,6 +103,14 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
     memoryMb: null,
     report: () => {},
   });
+}
+
+function checkpointAlone({ dir, everySteps, every, keep = 3 }: JoinCheckpoint) {
+  if (typeof dir !== 'string') {
+    throw new TonyError('USAGE', 'join: checkpoint has no dir', { hint: "Pass the folder: join({ checkpoint: { dir: 'checkpoints' } })." });
+  }
+  const everyMs = every === undefined ? null : (parseDuration(every) ?? null);
+  return { dir: uriOf(dir), everySteps: everySteps ?? (everyMs === null ? DEFAULT_CHECKPOINT_STEPS : null), everyMs, keep };
 }
 
 async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster> {

@@ -1,7 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { Json } from '../../platform/json-value.ts';
 import { createRandom, withRandom } from '../../platform/random.ts';
-import type { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import type { BatchSource, BatchStep } from '../data/batch-source.ts';
 import type { Batch } from '../data/data.ts';
 import { openBatchSource } from '../data/fit-data.ts';
@@ -25,7 +24,8 @@ export interface FitStepsParts {
   readonly progress: PhaseProgress;
   readonly profile: StepProfile;
   readonly early: EarlyEnd;
-  readonly checkpointOrder: CheckpointOrder;
+  /** Returns true if this rank asks for a checkpoint after the current step. */
+  readonly wantsCheckpoint: () => boolean;
   readonly schedule: LearningRateSchedule | null;
   readonly classWeights: ClassWeightTables | null;
 }
@@ -41,8 +41,8 @@ export interface FitStep {
   /** The number of examples in this step, summed over all ranks. */
   readonly used: number;
   readonly endsEpoch: boolean;
-  /** Whether any rank has been ordered to store a checkpoint. All ranks that step together get the same value. */
-  readonly isCheckpointOrdered: boolean;
+  /** Whether any rank asks for a checkpoint. All ranks that step together get the same value. */
+  readonly isCheckpointWanted: boolean;
 }
 
 /** Returns the number of signals that the ranks exchange in each step; see `FitSteps`. */
@@ -57,7 +57,7 @@ export function signalsOf(worldSize: number): number {
 export class FitSteps {
   readonly #parts: FitStepsParts;
   /**
-   * A step's signals. Element 0: the number of ranks that want to stop. Element 1: the number of ranks that have been ordered to store a
+   * A step's signals. Element 0: the number of ranks that want to stop. Element 1: the number of ranks that ask for a
    * checkpoint. All other elements: each rank's busy time in its previous step, in ms.
    */
   readonly #signals: Float32Array;
@@ -125,7 +125,7 @@ export class FitSteps {
     profile.stepTaken();
     progress.advance(used, endsEpoch);
     this.#forecast?.afterStep(endsEpoch);
-    return { values, covered, used, endsEpoch, isCheckpointOrdered: (this.#signals[1] ?? 0) > 0 };
+    return { values, covered, used, endsEpoch, isCheckpointWanted: (this.#signals[1] ?? 0) > 0 };
   }
 
   /** Reads one step's `accumulate` batches, or fewer at the end of a pass over the data. */
@@ -138,14 +138,14 @@ export class FitSteps {
   }
 
   async #step(batches: readonly BatchStep[], used: number): Promise<StepValues> {
-    const { model, strategy, progress, profile, early, checkpointOrder, schedule } = this.#parts;
+    const { model, strategy, progress, profile, early, wantsCheckpoint, schedule } = this.#parts;
     const { worldSize, rank, peers } = strategy;
     schedule?.apply({ step: progress.step, epoch: progress.epoch, worldSize });
     const parts = batches.map((batch, index) => this.#partOf(batch, index, used));
     const signals = this.#signals.fill(0);
     const endReason = early.wish(model.stopTraining, progress.globalStep + 1);
     signals[0] = endReason === null ? 0 : 1;
-    signals[1] = checkpointOrder.isGiven ? 1 : 0;
+    signals[1] = wantsCheckpoint() ? 1 : 0;
     if (worldSize > 1) {
       signals[2 + rank] = profile.busySinceLast();
     }

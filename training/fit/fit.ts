@@ -8,6 +8,7 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
+import { CheckpointTimer } from '../checkpoint/checkpoint-timer.ts';
 import type { Phase } from '../checkpoint/phases.ts';
 import type { StopOrders } from '../checkpoint/stop-order.ts';
 import type { TrainingData } from '../data/data.ts';
@@ -101,6 +102,8 @@ export interface FitEnvironment {
   readonly stopOrders?: StopOrders | null;
   /** Orders from the executor to store a checkpoint immediately. */
   readonly checkpointOrder?: CheckpointOrder;
+  /** The clock that measures the time between checkpoints, in ms. */
+  readonly now?: () => number;
   /** The container's memory in MiB, or null to skip the memory estimate. */
   readonly memoryMb?: number | null;
   /** This rank's summary writer, or null if this rank does not write summaries. */
@@ -152,6 +155,7 @@ class Fit {
   readonly #divergence: Divergence;
   readonly #early: EarlyEnd;
   readonly #checkpointOrder: CheckpointOrder;
+  readonly #checkpointTimer: CheckpointTimer;
   readonly #history: HistorySoFar;
   readonly #state: FitState;
   /** True if a callback had ended training when the restored checkpoint was written. */
@@ -202,10 +206,14 @@ class Fit {
       cause: 'a callback has set model.stopTraining',
       keepsOrders: rank === 0,
     });
-    this.#checkpointOrder = environment.checkpointOrder ?? new CheckpointOrder(null);
+    const order = environment.checkpointOrder ?? new CheckpointOrder(null);
+    const timer = new CheckpointTimer(rank === 0 ? (environment.checkpoints?.everyMs ?? null) : null, environment.now);
+    this.#checkpointOrder = order;
+    this.#checkpointTimer = timer;
     const parts = { model, plan, progress, strategy: this.#strategy, profile: this.#profile };
     this.#reporter = new FitReporter({ ...parts, tf, summaries, report, onNotice, expectedSteps: () => this.#steps.expectedSteps });
-    this.#steps = new FitSteps({ ...parts, world, early: this.#early, checkpointOrder: this.#checkpointOrder, schedule, classWeights });
+    const wantsCheckpoint = () => order.isGiven || timer.isDue;
+    this.#steps = new FitSteps({ ...parts, world, early: this.#early, wantsCheckpoint, schedule, classWeights });
   }
 
   #logNames(): string[] {
@@ -391,7 +399,7 @@ class Fit {
       return numbers;
     };
     this.#reporter.afterStep(step, read, isLast);
-    const isCheckpointDue = !isLast && checkpoints !== null && (step.isCheckpointOrdered || progress.isCheckpointDue(checkpoints));
+    const isCheckpointDue = !isLast && checkpoints !== null && (step.isCheckpointWanted || progress.isCheckpointDue(checkpoints));
     if (worldSize > 1 || progress.step % LOSS_EVERY_STEPS === 0 || progress.step === 1 || isCheckpointDue || isLast) {
       this.#divergence.checkLoss(read()[0], progress.globalStep);
     }
@@ -399,6 +407,9 @@ class Fit {
     // A checkpoint contains what the callbacks of its step have changed.
     await this.#callbacks.batchEnd({ batch, step: progress.step, size: step.used }, this.#model.metricNames, read);
     await this.#strategy.afterStep(() => this.#position(false));
+    if (isCheckpointDue) {
+      this.#checkpointTimer.restart();
+    }
     // `#finish` writes the last checkpoint.
     if (isCheckpointDue && this.#divergence.checkWeights(progress.globalStep)) {
       clock.enter('checkpoint');

@@ -35,7 +35,13 @@ interface World {
 
 const storage = new FileStorage();
 
-function worldOf(ring: Ring, dir: string | null, generation = 1): World {
+/** When a loop writes checkpoints. Default: every 3 steps. */
+interface Interval {
+  readonly everyMs: number;
+  readonly now: (rank: number) => () => number;
+}
+
+function worldOf(ring: Ring, dir: string | null, generation = 1, interval: Interval | null = null): World {
   const reports: Report[] = [];
   const phases = new Phases('application_1_0001');
   const store = dir === null ? null : new CheckpointStore(storage, fileUri(dir));
@@ -46,7 +52,8 @@ function worldOf(ring: Ring, dir: string | null, generation = 1): World {
       stepsTogether: true,
       openStrategy: (context) => new RingLoop(ring, steps, context),
       phase: phases.begin('loop', options.name),
-      checkpoints: store === null ? null : { store, everySteps: 3, keep: 2 },
+      checkpoints: store === null ? null : { store, everySteps: interval === null ? 3 : null, everyMs: interval?.everyMs ?? null, keep: 2 },
+      ...(interval !== null && { now: interval.now(ring.rank) }),
       stopOrders: store === null ? null : new StopOrders(storage, store.dir),
       onReport: (metrics, step) => reports.push({ type: 'progress', step, metrics }),
       report: (report) => reports.push(report),
@@ -58,9 +65,15 @@ function worldOf(ring: Ring, dir: string | null, generation = 1): World {
   return { ring, dir, generation, reports, open };
 }
 
-async function onRanks<R>(ranks: number, dir: string | null, program: (world: World) => Promise<R>, generation = 1): Promise<R[]> {
+async function onRanks<R>(
+  ranks: number,
+  dir: string | null,
+  program: (world: World) => Promise<R>,
+  generation = 1,
+  interval: Interval | null = null,
+): Promise<R[]> {
   const rings = await ringOf(ranks);
-  const outcomes = await Promise.allSettled(rings.map((ring) => program(worldOf(ring, dir, generation))));
+  const outcomes = await Promise.allSettled(rings.map((ring) => program(worldOf(ring, dir, generation, interval))));
   for (const ring of rings) {
     ring.close();
   }
@@ -403,4 +416,23 @@ test('an iteration leaks no tensor', async () => {
     }
     expect(counts.at(-1)).toBe(counts[1]);
   });
+});
+
+test('with a time between checkpoints, all ranks write the checkpoint after the same iteration, which rank 0 determines', async () => {
+  const dir = await folder();
+  const minutes = [0, 0];
+  // The clock of rank 1 is faster, and has no effect.
+  const interval = { everyMs: 10 * 60_000, now: (rank: number) => () => (minutes[rank] ?? 0) * 60_000 };
+  const program = async (world: World) => {
+    const { rank } = world.ring;
+    const loop = await world.open({ variables: { v: tf.variable(tf.scalar(1)) }, steps: 7 });
+    const stored = () => world.reports.flatMap((report) => (report.type === 'checkpoint' ? [report.step] : []));
+    for await (const { step } of loop) {
+      // A newer checkpoint would replace one that is still waiting to be written.
+      await expect.poll(stored, { timeout: 20_000 }).toEqual(rank === 0 ? [3, 6].filter((each) => each <= step) : []);
+      minutes[rank] = (minutes[rank] ?? 0) + (rank === 0 ? 4 : 30);
+    }
+    return stored();
+  };
+  expect(await onRanks(2, dir, program, 1, interval)).toEqual([[3, 6, 7], []]);
 });

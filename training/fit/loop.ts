@@ -6,6 +6,7 @@ import type { Json } from '../../platform/json-value.ts';
 import { createRandom, withRandom } from '../../platform/random.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
+import { CheckpointTimer } from '../checkpoint/checkpoint-timer.ts';
 import type { StopOrders } from '../checkpoint/stop-order.ts';
 import { DatasetBatchSource, type TakenBatch } from '../data/dataset-batch-source.ts';
 import { InputLists } from '../data/reading/input-lists.ts';
@@ -85,6 +86,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   readonly #strategy: LoopStrategy;
   readonly #early: EarlyEnd;
   readonly #checkpointOrder: CheckpointOrder;
+  readonly #checkpointTimer: CheckpointTimer;
   readonly #divergence: Divergence;
   readonly #progress: PhaseProgress;
   #batchSource: DatasetBatchSource | null = null;
@@ -114,6 +116,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       reports: environment.rank === 0 || !environment.stepsTogether,
     });
     this.#checkpointOrder = environment.checkpointOrder ?? new CheckpointOrder(null);
+    this.#checkpointTimer = new CheckpointTimer(environment.rank === 0 ? (checkpoints?.everyMs ?? null) : null, environment.now);
     this.#early = new EarlyEnd(environment.stopOrders, {
       ...{ applicationId, onNotice, report },
       phase: phase.name,
@@ -300,9 +303,12 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       report({ type: 'progress', step: this.#progress.globalStep, total: this.#forecast?.total, metrics: {} });
     }
     await this.#strategy.afterStep(() => this.#positionOf(false));
-    const isOrdered = await this.#agree();
+    const isWanted = await this.#agree();
     const isLast = this.#reachedLimit() || this.#early.isDecided;
-    const isDue = !isLast && checkpoints !== null && (isOrdered || this.#progress.isCheckpointDue(checkpoints));
+    const isDue = !isLast && checkpoints !== null && (isWanted || this.#progress.isCheckpointDue(checkpoints));
+    if (isDue) {
+      this.#checkpointTimer.restart();
+    }
     if (isDue && this.#divergence.checkWeights(this.#progress.globalStep)) {
       this.#checkpointOrder.taken();
       await this.#strategy.checkpoint(() => this.#positionOf(false));
@@ -310,10 +316,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     this.#early.afterStep(this.#stopReason !== null, this.#progress.globalStep, this.#environment.worldSize === 1);
   }
 
-  /** Decides together with the other ranks whether the loop ends. Returns true if any rank has been ordered to store a checkpoint. */
+  /** Decides together with the other ranks whether the loop ends. Returns true if any rank asks for a checkpoint. */
   async #agree(): Promise<boolean> {
     const wish = this.#early.wish(this.#stopReason !== null, this.#progress.globalStep, this.#stopReason || null);
-    const { end, checkpoint } = await this.#strategy.agree(wish, this.#checkpointOrder.isGiven);
+    const { end, checkpoint } = await this.#strategy.agree(wish, this.#checkpointOrder.isGiven || this.#checkpointTimer.isDue);
     if (end !== null) {
       this.#early.decide(end);
     }

@@ -61,8 +61,10 @@ export class PhaseProgress {
     this.#examples = endsEpoch ? 0 : this.#examples + examples;
   }
 
-  isCheckpointDue(checkpoints: { readonly everySteps: number } | null): boolean {
-    return checkpoints !== null && checkpoints.everySteps > 0 && this.#step % checkpoints.everySteps === 0;
+  /** Returns true if the number of steps makes a checkpoint due. The time between checkpoints is the matter of CheckpointTimer. */
+  isCheckpointDue(checkpoints: { readonly everySteps: number | null } | null): boolean {
+    const everySteps = checkpoints?.everySteps ?? 0;
+    return everySteps > 0 && this.#step % everySteps === 0;
   }
 
   /** Marks the phase as finished. Call `end` after the final checkpoint has been stored. */

@@ -19,12 +19,12 @@ export interface LoopStrategy {
   /** See TrainingLoop.step. */
   step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number>;
   /**
-   * Checks whether any worker wants to end the loop or has been ordered to take a checkpoint. Workers that step together get the same
+   * Checks whether any worker wants to end the loop or asks for a checkpoint. Workers that step together get the same
    * result.
    * @param end this worker's reason to end the loop, or null to continue.
-   * @returns `end`: the reason given by a worker that ends the loop, or null if all workers continue. `checkpoint`: true if any worker has
-   *   been ordered to take a checkpoint. Always false if workers step independently, because they take checkpoints only at predetermined
-   *   steps.
+   * @returns `end`: the reason given by a worker that ends the loop, or null if all workers continue. `checkpoint`: true if any worker
+   *   asks for a checkpoint. With parameter servers, true on the chief if the chief itself asks and takes checkpoints alone. With staleness
+   *   0, always false, because all workers take part in a checkpoint and meet only at predetermined steps.
    */
   agree(end: string | null, checkpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }>;
   /** Must be called after each iteration. If workers step independently, `position` must not wait for other workers. */

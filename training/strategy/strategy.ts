@@ -15,7 +15,10 @@ import type { StepOptions } from './step-options.ts';
 export interface CheckpointPlan {
   readonly store: CheckpointStore;
   readonly phase: Phase;
-  readonly everySteps: number;
+  /** The number of steps between checkpoints, or null if only the time counts. With 0, there are no checkpoints between the steps. */
+  readonly everySteps: number | null;
+  /** The time between checkpoints in ms, or null if only the steps count. Only rank 0 measures the time. */
+  readonly everyMs?: number | null;
   readonly keep: number;
 }
 

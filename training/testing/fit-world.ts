@@ -19,7 +19,11 @@ import { ringOf } from './resources.ts';
 export interface World {
   /** The checkpoint folder. Default: no checkpoints. */
   readonly folder?: string;
+  /** Default: no checkpoints between the steps. */
   readonly everySteps?: number;
+  readonly everyMs?: number;
+  /** Each rank's clock, which measures `everyMs`. */
+  readonly clocks?: readonly (() => number)[];
   readonly generation?: number;
   readonly applicationId?: string;
   /** Each rank's phases. Default: new phases for each call. */
@@ -56,9 +60,15 @@ export async function fitTogether(
         checkpoints:
           world.folder === undefined
             ? null
-            : { store: new CheckpointStore(storage, fileUri(world.folder)), everySteps: world.everySteps ?? 0, keep: 3 },
+            : {
+                store: new CheckpointStore(storage, fileUri(world.folder)),
+                everySteps: world.everySteps ?? null,
+                everyMs: world.everyMs ?? null,
+                keep: 3,
+              },
         ...(world.folder === undefined ? {} : { stopOrders: new StopOrders(storage, fileUri(world.folder)) }),
         ...(world.checkpointOrders?.[rank] === undefined ? {} : { checkpointOrder: world.checkpointOrders[rank] }),
+        ...(world.clocks?.[rank] === undefined ? {} : { now: world.clocks[rank] }),
         memoryMb: world.memoryMb ?? null,
         summaries: rank === 0 ? (world.summaries ?? null) : null,
         report: (report) => world.reports?.[rank]?.push(report),

@@ -131,7 +131,7 @@ export class Gangs {
       version: 1,
       ...{ applicationId: 'application_1_0001', jobName: name, generation, taskWorldSize: workers, strategy },
       ringKey: randomBytes(32).toString('base64'),
-      checkpoint: { dir: fileUri(path.join(this.folder, name, 'checkpoints')), everySteps: 5, keep: 2 },
+      checkpoint: { dir: fileUri(path.join(this.folder, name, 'checkpoints')), everySteps: 5, everyMs: null, keep: 2 },
       summaryDir: fileUri(path.join(this.folder, name, 'summaries')),
       outputDir: fileUri(path.join(this.folder, name, 'output')),
       ...{ data: {}, user: 'someone', hadoop: null, s3: null, services: null },

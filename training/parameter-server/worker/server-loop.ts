@@ -1,5 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { StoredTensor, TrainingPosition } from '../../../contract/checkpoint/checkpoint-format.ts';
+import { TonyError } from '../../../platform/errors.ts';
 import { joinPositions } from '../../data/reading/dataset-position.ts';
 import { assignTensors, capture, misfit, typeOf } from '../../model/stored-tensors.ts';
 import { trainedVariables } from '../../model/trainables.ts';
@@ -75,6 +76,12 @@ export class ServerLoop implements LoopStrategy {
       },
     });
     this.#meets = staleness === 0 && worldSize > 1;
+    const { checkpoints } = context;
+    if (this.#meets && checkpoints !== null && checkpoints.everySteps === null) {
+      throw new TonyError('USAGE', 'with parameter servers and staleness 0, cluster.loop writes checkpoints only after a number of steps', {
+        hint: 'Set checkpoint.everySteps in job.yaml.',
+      });
+    }
     const writer = rank === 0 && context.checkpoints !== null ? openCheckpointWriter(context, context.checkpoints) : null;
     this.#run = new ServerRun(options, writer);
   }
@@ -151,15 +158,17 @@ export class ServerLoop implements LoopStrategy {
   /**
    * Sends a signal to server 0 if this worker wants to end the loop. The other workers receive the signal in the answer to their next push.
    */
-  async agree(wish: string | null): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
+  async agree(wish: string | null, wantsCheckpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
+    // The chief takes checkpoints alone, except with staleness 0.
+    const checkpoint = wantsCheckpoint && !this.#meets;
     const { remote } = this.#run;
     const isKnown = this.#hasPushed && remote.signalled === 0;
     this.#hasPushed = false;
     if (wish === null && isKnown) {
-      return { end: null, checkpoint: false };
+      return { end: null, checkpoint };
     }
     const reason = await remote.signal(wish === null ? 0 : 1, wish ?? '');
-    return { end: remote.signalled > 0 ? (reason ?? '') : null, checkpoint: false };
+    return { end: remote.signalled > 0 ? (reason ?? '') : null, checkpoint };
   }
 
   async afterStep(position: () => Promise<TrainingPosition>): Promise<void> {

@@ -50,11 +50,11 @@ export class RingLoop implements LoopStrategy {
   async agree(end: string | null, checkpoint: boolean): Promise<{ readonly end: string | null; readonly checkpoint: boolean }> {
     const wishes = Float32Array.of(end === null ? 0 : 1, checkpoint ? 1 : 0);
     await this.#ring.allReduce(wishes);
-    const isOrdered = (wishes[1] ?? 0) > 0;
+    const isWanted = (wishes[1] ?? 0) > 0;
     if (wishes[0] === 0) {
-      return { end: null, checkpoint: isOrdered };
+      return { end: null, checkpoint: isWanted };
     }
-    return { end: firstText(await gatherTexts(this.#ring, end ?? '')), checkpoint: isOrdered };
+    return { end: firstText(await gatherTexts(this.#ring, end ?? '')), checkpoint: isWanted };
   }
 
   async afterStep(): Promise<void> {}

@@ -188,7 +188,7 @@ export class Lane {
       ringKey: randomBytes(32).toString('base64'),
       strategy: chosen,
       parameterServers: members.filter(({ role }) => role === 'ps').map(({ host, port }) => ({ host, port })),
-      checkpoint: { dir: fileUri(`${folder}-checkpoints`), everySteps: 0, keep: 1 },
+      checkpoint: { dir: fileUri(`${folder}-checkpoints`), everySteps: null, everyMs: null, keep: 1 },
       ...{ summaryDir: fileUri(`${folder}-summaries`), outputDir: fileUri(`${folder}-output`) },
       ...{ data: {}, user: 'someone', hadoop: null, s3: null, services: null },
     } as const;
