@@ -96,7 +96,7 @@ describe('unknown keys', () => {
     expect(site.defaults).toEqual({ checkpoint: { keep: 5 } });
     expect(site.unknownKeys).toEqual([
       'site.yaml:3:22  history.archive: is not a known key (known: dir, url, keep)',
-      'site.yaml:5:34  defaults.checkpoint.upload: is not a known key (known: every, keep)',
+      'site.yaml:5:34  defaults.checkpoint.upload: is not a known key (known: everySteps, every, keep)',
       'site.yaml:4:1  notices: is not a known key (known: apiVersion, history, cache, tls, storage, kerberos, quotas, defaults, final)',
     ]);
   });
