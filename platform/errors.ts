@@ -357,7 +357,7 @@ export const ERROR_CODES = {
   RUNTIME_UNSUPPORTED: {
     exit: 2,
     means: "A runtime cannot be built on this machine's operating system or architecture.",
-    hint: 'Run `tony-ts runtime build --to FILE` on a Linux machine and set `runtime` in job.yaml to this file, or use `runtime: system`.',
+    hint: 'Run `tony-ts runtime build --to FILE` on a Linux machine, upload the file to HDFS, and set `runtime` in job.yaml to its URI, such as hdfs:///apps/tony-ts/runtime.tar.gz. Or use `runtime: system`.',
   },
   RUNTIME_TOOL_MISSING: {
     exit: 2,
@@ -555,7 +555,7 @@ export const ERROR_CODES = {
   COMMAND_MISSING: {
     exit: 2,
     means: 'The Python client cannot find the `tony-ts` command on this machine.',
-    hint: 'Install tony-ts (`npm install --global tony-ts`), or pass its path: Client(command=[...]).',
+    hint: 'Install tony-ts on this machine, add the folder of `tony-ts` to PATH, or pass its path: Client(command=[...]).',
   },
   COMMAND_FAILED: {
     exit: 70,

@@ -1,5 +1,6 @@
 import { type ExplainedKey, explainKey } from '../conf/explain-key.ts';
 import { jobJsonSchema } from '../conf/job-schema.ts';
+import { siteJsonSchema } from '../conf/resolve/site.ts';
 import type { JsonSchema } from '../conf/values/json-schema.ts';
 import { ERROR_CODES, EXIT_CODES } from '../platform/errors.ts';
 import { commandPage } from './command-reference.ts';
@@ -21,6 +22,7 @@ export const REFERENCE_PAGES: Readonly<Record<string, () => string>> = {
 /** Generated parts of hand-written pages, each between two marker comments. */
 export const REFERENCE_PARTS: Readonly<Record<string, () => string>> = {
   'moving-from-tony.md': tonyKeyTable,
+  'site-and-quotas.md': siteKeyList,
 };
 
 const PART = /(<!-- generated from the code: start -->\n)[\s\S]*(<!-- generated from the code: end -->)/;
@@ -58,6 +60,24 @@ function jobPage(): string {
     '| --- | --- | --- | --- |',
     ...rows,
     '',
+  ].join('\n');
+}
+
+/** Lists the job.yaml keys that a site file may set. If it may set only some keys of a section, lists these keys. */
+function siteKeyList(): string {
+  const names = (section: string): string[] => (explainKey(siteJsonSchema(), section)?.children ?? []).map(({ key }) => key);
+  const inJob = (section: string): string[] => (explainKey(jobJsonSchema(), section)?.children ?? []).map(({ key }) => key);
+  const jobKeys = names('final')
+    .filter((key) => key !== 'roles')
+    .flatMap((key) => {
+      const own = names(`final.${key}`);
+      return inJob(key).length === own.length ? [key] : own.map((child) => `${key}.${child}`);
+    });
+  const list = (keys: readonly string[]): string => keys.map((key) => `\`${key}\``).join(', ');
+  return [
+    `- for the job: ${list(jobKeys)}`,
+    `- for roles: ${list(names('final.roles.NAME'))}`,
+    `- in \`defaults\` only: ${list(names('defaults').filter((key) => !names('final').includes(key)))}`,
   ].join('\n');
 }
 
