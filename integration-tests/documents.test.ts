@@ -16,7 +16,11 @@ import { jsonLines, USER, until, useCluster } from './harness.ts';
 const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm test$/, 'this test is part of npm test'],
   [/^npm run quickstart$/, 'quickstart.test.ts runs it'],
-  [/^npm (ci|install|link)\b/, 'it would change the packages that this test runs with'],
+  [/^npm (ci|install|link|config)\b/, 'it would change the packages that this test runs with'],
+  [/^npm pack$/, 'it would build the package that this test runs; package.test.ts runs it'],
+  [/^npm run offline\b/, 'it takes minutes; firewall.test.ts runs it'],
+  [/^(mkdir|tar xzf|.*\bpip config) .*(\/opt\/tony-ts|index-url)/, 'it changes folders of this machine; firewall.test.ts runs it'],
+  [/^\/opt\/tony-ts\//, 'it needs an installation in /opt; firewall.test.ts runs it'],
   [/^pip install /, 'it would change the Python packages of this machine; python-package.test.ts runs the package'],
   [/^conda pack /, 'it needs conda; python-packages.test.ts ships a packed environment'],
   [/^npm run build$/, 'this test runs the built package'],
