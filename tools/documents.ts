@@ -90,16 +90,21 @@ export function anchorsOf({ text }: Document): Set<string> {
   const counts = new Map<string, number>();
   const anchors = new Set<string>();
   for (const [, title = ''] of withoutBlocks(text).matchAll(/^#{1,6}\s+(.*)$/gm)) {
-    const slug = title
-      .trim()
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
-      .replaceAll(' ', '-');
+    const slug = slugOf(title);
     const count = counts.get(slug) ?? 0;
     counts.set(slug, count + 1);
     anchors.add(count === 0 ? slug : `${slug}-${count}`);
   }
   return anchors;
+}
+
+/** Returns the anchor of a heading, as GitHub generates it. */
+export function slugOf(title: string): string {
+  return title
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replaceAll(' ', '-');
 }
 
 function withoutBlocks(text: string): string {

@@ -53,8 +53,13 @@ if (hasDependencies) {
     await check('types of the pages', () => runTool('tsc', ['--noEmit', '-p', 'web/page/browser']));
     await check('lint and format', () => runTool('biome', ['ci', `--colors=${process.stdout.isTTY ? 'force' : 'off'}`, '.']));
   }
+  const site = wanted('checks') ? buildSite() : null;
+  site?.catch(() => {});
   if (wanted('unit')) {
     outcomes.push(await vitest('unit'));
+  }
+  if (site !== null) {
+    await check('site', () => site);
   }
   if (startsClusters && built) {
     const prepared = [await check('hadoop', () => jars), await check('runtime', () => runtime)];
@@ -84,6 +89,20 @@ async function integrationTests() {
 async function longTests() {
   const properties = filters.length === 0 ? [await vitest('unit', { seed: 'fresh' })] : [];
   return [...properties, await vitest('long')];
+}
+
+/** Builds the site of the documents, which fails if a link is dead. Most of the time, the unit tests run meanwhile. */
+async function buildSite() {
+  await mkdir(REPORTS, { recursive: true });
+  const file = path.join(REPORTS, 'site.txt');
+  const output = await open(file, 'w');
+  try {
+    await runTool('vitepress', ['build', 'tools/site'], { output: output.fd });
+  } catch (error) {
+    throw new Error(`${/** @type {Error} */ (error).message}\n${await readFile(file, 'utf8')}`);
+  } finally {
+    await output.close();
+  }
 }
 
 /**
