@@ -5,17 +5,18 @@ import { checkOptions, type OptionNames } from '../../platform/check-options.ts'
 import { TonyError } from '../../platform/errors.ts';
 import { makeFolders } from '../../platform/files/make-folders.ts';
 import { writeNewFile } from '../files/write-new-file.ts';
+import { NEW_PROGRAMS, type NewJobFramework, type NewProgram } from './new-job-programs.ts';
 
 export interface NewJob {
   readonly name: string;
   readonly workers: number;
   readonly gpus: number;
   readonly queue: string;
+  /** Framework of the program. Default: tfjs. */
+  readonly framework?: NewJobFramework | undefined;
 }
 
-const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, queue: true };
-
-const LIBRARY = 'tony-ts/training';
+const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, queue: true, framework: true };
 
 /** Writes text as YAML reads it: in quotes if it looks like a number, contains a comment sign, and so on. */
 function scalar(text: string): string {
@@ -27,42 +28,30 @@ function scalar(text: string): string {
 }
 
 /** Returns a new job.yaml and its program, which trains a small model on generated data. */
-function newJobFiles({ name, workers, gpus, queue }: NewJob): Readonly<Record<string, string>> {
+function newJobFiles({ name, workers, gpus, queue, framework = 'tfjs' }: NewJob): Readonly<Record<string, string>> {
+  const { file, command, text, memory, requirement }: NewProgram = NEW_PROGRAMS[framework];
   const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts explain lists all keys
 name: ${scalar(name)}
 queue: ${scalar(queue)}
-command: node train.ts
-${gpus > 0 ? 'runtime: gpu\n' : ''}
+${framework === 'tfjs' ? '' : `framework: ${framework}\n`}command: ${command}
+${framework === 'tfjs' && gpus > 0 ? 'runtime: gpu\n' : ''}${requirement === null ? '' : pythonLines(requirement)}
 roles:
   worker:
     instances: ${workers}
-    resources: { memory: 2g, vcores: 1${gpus > 0 ? `, gpus: ${gpus}` : ''} }
+    resources: { memory: ${memory}, vcores: 1${gpus > 0 ? `, gpus: ${gpus}` : ''} }
 
 checkpoint:
   everySteps: 50
 `;
-  const program = `import { join } from '${LIBRARY}';
+  return { 'job.yaml': job, [file]: text, '.tonyignore': framework === 'tfjs' ? 'node_modules\n' : '__pycache__\n' };
+}
 
-// In a job, this process is one of its workers. Without a job (node train.ts), it trains alone.
-const cluster = await join();
-const { tf } = cluster;
-
-// Example data: points in a plane, labelled by whether they lie within a circle. Replace it with your own data. docs/training.md describes
-// idx, csv, tfrecords and other sources.
-const EXAMPLES = 4096;
-const points = Float32Array.from({ length: EXAMPLES * 2 }, (_, index) => 2 * ((index * 0.6180339887) % 1) - 1);
-const inside = Float32Array.from({ length: EXAMPLES }, (_, index) => (Math.hypot(points[2 * index]!, points[2 * index + 1]!) < 0.7 ? 1 : 0));
-
-const model = tf.sequential();
-model.add(tf.layers.dense({ inputShape: [2], units: 32, activation: 'relu' }));
-model.add(tf.layers.dense({ units: 32, activation: 'relu' }));
-model.add(tf.layers.dense({ units: 1, activation: 'sigmoid' }));
-model.compile({ optimizer: tf.train.adam(0.01), loss: 'binaryCrossentropy', metrics: ['accuracy'] });
-
-const { history } = await cluster.fit(model, { x: { values: points, shape: [EXAMPLES, 2] }, y: { values: inside, shape: [EXAMPLES, 1] } }, { epochs: 10, batchSize: 64 });
-if (cluster.isChief) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?? 0)).toFixed(2)} %\`);
+function pythonLines(requirement: string): string {
+  return `
+# The programs use the python3 of the nodes, which must have ${requirement}. To ship the packages with the job instead, list them in
+# requirements.txt and uncomment the next line. docs/frameworks.md#python-on-the-nodes compares the ways.
+# python: { requirements: requirements.txt }
 `;
-  return { 'job.yaml': job, 'train.ts': program, '.tonyignore': 'node_modules\n' };
 }
 
 /**

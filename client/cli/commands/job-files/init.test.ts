@@ -28,6 +28,23 @@ test.each(['2026', 'true', '1.50', '010', 'job: one', 'null', '1e10', 'a b'])(
   },
 );
 
+test.each(['tfjs', 'pytorch', 'tensorflow', 'jax', 'none'] as const)(
+  'the new job for %s is valid, with its framework',
+  async (framework) => {
+    const folder = mkdtempSync(join(tmpdir(), 'tony-ts-init-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const files = await initJob(folder, { name: 'a', queue: 'default', workers: 3, gpus: 1, framework });
+    expect(files).toEqual(['job.yaml', framework === 'tfjs' ? 'train.ts' : 'train.py', '.tonyignore']);
+    const { roles, framework: loaded } = await loadJob(join(folder, 'job.yaml'));
+    expect(loaded).toBe(framework);
+    expect(roles).toMatchObject([{ instances: 3, resources: { gpus: 1 } }]);
+  },
+);
+
+test('init asks for no framework that it has no program for', async () => {
+  await expect(runCommandLine(['init', '--framework', 'horovod', '--yes'])).rejects.toMatchObject({ code: 'USAGE' });
+});
+
 test.each(['a #b', 'x/y'])('the name %s is refused before a file is written', async (name) => {
   const folder = join(tmpdir(), 'tony-ts-no-such-folder');
   await expect(initJob(folder, { name, queue: 'default', workers: 1, gpus: 0 })).rejects.toMatchObject({

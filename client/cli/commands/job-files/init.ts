@@ -1,12 +1,16 @@
 import { TonyError } from '../../../../platform/errors.ts';
 import { withoutEnd } from '../../../../platform/text/without-end.ts';
+import { NEW_PROGRAMS, type NewJobFramework } from '../../../job/new-job-programs.ts';
 import { defineCommand, wholeNumber } from '../../command/command.ts';
+
+const FRAMEWORKS = Object.keys(NEW_PROGRAMS) as NewJobFramework[];
 
 export const initCommand = defineCommand({
   command: 'init [folder]',
-  describe: 'Create job.yaml and train.ts for a new job that is ready to run; asks for values that you do not pass as options',
+  describe: 'Create job.yaml and a program for a new job that is ready to run; asks for values that you do not pass as options',
   positionals: { folder: { type: 'string', default: '.', describe: 'Folder for the job; created if it does not exist' } },
   options: {
+    framework: { choices: FRAMEWORKS, describe: 'Framework of the program [tfjs]' },
     name: { type: 'string', describe: 'Job name [folder name]' },
     workers: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
     gpus: { ...wholeNumber(0), describe: 'GPUs per task [0]' },
@@ -25,6 +29,7 @@ export const initCommand = defineCommand({
     const path = await import('node:path');
     const { initJob } = await import('../../../job/new-job.ts');
     const questions = {
+      framework: [given.framework, `Framework (${FRAMEWORKS.join(', ')})`, 'tfjs'],
       name: [given.name, 'Name of the job', path.basename(path.resolve(folder)).replace(/^\W+|[^\w .:@+-]/g, '') || 'job'],
       workers: [given.workers, 'Workers', '2'],
       gpus: [given.gpus, 'GPUs of each worker', '0'],
@@ -38,7 +43,11 @@ export const initCommand = defineCommand({
       }
       throw new TonyError('USAGE', `${key} must be a whole number of at least ${least}, not ${answers[key]}.`);
     };
-    const job = { name: answers.name, queue: answers.queue, workers: whole('workers', 1), gpus: whole('gpus', 0) };
+    const framework = FRAMEWORKS.find((name) => name === answers.framework);
+    if (framework === undefined) {
+      throw new TonyError('USAGE', `framework must be one of ${FRAMEWORKS.join(', ')}, not ${answers.framework}.`);
+    }
+    const job = { framework, name: answers.name, queue: answers.queue, workers: whole('workers', 1), gpus: whole('gpus', 0) };
     const { shellWord } = await import('../../../../platform/text/shell-word.ts');
     const files = await initJob(folder, job);
     const place = folder === '.' ? '' : `${withoutEnd(folder, '/')}/`;
