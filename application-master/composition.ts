@@ -89,6 +89,7 @@ export function compose(settings: MasterSettings, log: Logger) {
     notes: (content) => new DurableNotes({ storage, staging: frozen.staging, attempt, content, newestAttempt, pauseMs, log }),
     addressed: files.addressed,
     isAlive: job.isAlive,
+    hasTrainingEnded: job.hasTrainingEnded,
     openFeedServer: (events) => openFeedServer(settings, files, events, log),
     framework: frameworkOf(frozen.job.framework).services?.openInMaster() ?? null,
     log,

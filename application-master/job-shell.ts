@@ -7,6 +7,7 @@ import type { LaunchSpecification, Negotiator, NegotiatorListener } from './cont
 import { assignmentOf, createJob, type JobState, statusOf, step } from './job/job-machine.ts';
 import type { Action, Event, UntimedEvent } from './job/state/events.ts';
 import { progressOf } from './job/state/job-progress.ts';
+import { hasTrainingEnded } from './job/state/membership.ts';
 import { type RunningContainer, runningContainer } from './job/state/running-container.ts';
 import type { Snapshot } from './job/state/snapshot-format.ts';
 import { heartbeatIntervalMs } from './job/state/timeouts.ts';
@@ -120,6 +121,9 @@ export class JobShell {
   };
 
   readonly runningContainer = (role: string, index: number): RunningContainer => runningContainer(this.#state?.tasks ?? null, role, index);
+
+  /** Returns true if the training has ended. Before this attempt knows the tasks, the training counts as running. */
+  readonly hasTrainingEnded = (): boolean => this.#state !== null && hasTrainingEnded(this.#state);
 
   /** Returns true if a program from this generation may be running in the container. */
   readonly isAlive = (containerId: string, generation: number): boolean => {

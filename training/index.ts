@@ -98,4 +98,4 @@ export type { LoopParts } from './strategy/loop-state.ts';
 export type { Placement } from './strategy/placement.ts';
 export { type SweepOptions, type SweepReport, sweep, type Trial } from './sweep/sweep.ts';
 export { type Configuration, type Drawn, grid, type Range, randomSearch } from './sweep/sweep-space.ts';
-export type { Goal, TrialResult } from './sweep/sweep-table.ts';
+export type { SweepMode, TrialResult } from './sweep/sweep-table.ts';

@@ -82,8 +82,8 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
   step: { call: (options) => checkCustomStepOptions('step', options), kinds: { examples: 'notNegative' } },
   sweep: {
     call: (options) => sweep(alone, grid({ rate: [1] }), async () => ({}), options as never),
-    base: { metric: 'loss', goal: 'minimize' },
-    kinds: { metric: 'name', goal: 'choice', output: 'name', onError: 'choice' },
+    base: { metric: 'loss', mode: 'min' },
+    kinds: { metric: 'name', mode: 'choice', output: 'name', onError: 'choice' },
   },
   randomSearch: {
     call: (options) => randomSearch({ rate: [1] }, options as never),

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
+import { hasTrainingEnded } from './state/membership.ts';
 
 const servers = () => role({ name: 'ps', instances: 2, kind: 'service', servesParameters: true });
 
@@ -93,8 +94,11 @@ test('servers stop when the workers have succeeded, while the evaluator continue
   const [server = '', other = ''] = [scene.container('ps:0'), scene.container('ps:1')];
   scene.storageAway = true;
   scene.exit(scene.container('worker:0'), 0);
+  expect(hasTrainingEnded(scene.state)).toBe(false);
   scene.exit(scene.container('worker:1'), 0);
   expect([scene.task('ps:0').state, scene.ordered('stop-program')]).toEqual(['stopped', []]);
+  // The evaluator's program learns that no more checkpoints follow.
+  expect(hasTrainingEnded(scene.state)).toBe(true);
   // The servers keep running until the workers' result has been saved. A server failure during that time has no consequences.
   scene.exit(server, -1, { signal: 'SIGKILL' });
   scene.end(server, 'exited', 137);

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { SPLITS_JOIN, SPLITS_NEXT } from '../../contract/services/service-names.ts';
+import { SPLITS_JOIN, SPLITS_NEXT, TRAINING_ENDED } from '../../contract/services/service-names.ts';
 import { createRandom } from '../../platform/random.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Entry } from '../../storage/storage.ts';
@@ -66,6 +66,7 @@ class MemoryStorage {
 
 /** Successive ApplicationMaster attempts with shared storage. */
 class Masters {
+  hasTrainingEnded = false;
   attempt = 0;
   readonly alive = new Set<string>();
   services: JobServices;
@@ -92,6 +93,7 @@ class Masters {
         }),
       addressed: Promise.resolve(),
       isAlive: (containerId) => this.alive.has(containerId),
+      hasTrainingEnded: () => this.hasTrainingEnded,
       openFeedServer: () => Promise.reject(new Error('no feeds here')),
       framework: null,
       log,
@@ -121,6 +123,14 @@ describe('services', () => {
     expect(await ask(services, SPLITS_JOIN, pass, 'c0', 2)).toBe('joined');
     expect(await ask(services, SPLITS_JOIN, pass, 'c0', 1)).toBe('SERVICE_LOST');
     services.close();
+  });
+
+  it('tell whether the training has ended', async () => {
+    const masters = new Masters();
+    expect(await ask(masters.services, TRAINING_ENDED, {})).toBe(false);
+    masters.hasTrainingEnded = true;
+    expect(await ask(masters.services, TRAINING_ENDED, {})).toBe(true);
+    masters.services.close();
   });
 
   it('do not send an answer that must be stored if their attempt is superseded', async () => {

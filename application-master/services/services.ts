@@ -1,5 +1,5 @@
 import type { MasterService } from '../../conf/frameworks/framework.ts';
-import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT } from '../../contract/services/service-names.ts';
+import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT, TRAINING_ENDED } from '../../contract/services/service-names.ts';
 import { anySignal } from '../../platform/async/any-signal.ts';
 import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -23,6 +23,8 @@ export interface ServicesOptions {
   readonly addressed: Promise<unknown>;
   /** Returns true if a program from this generation may be running in the container. */
   readonly isAlive: (containerId: string, generation: number) => boolean;
+  /** Returns true if the training has ended. */
+  readonly hasTrainingEnded: () => boolean;
   /** Starts the server for producers. Called when a program reads a feed for the first time. */
   readonly openFeedServer: (events: ProducerEvents) => Promise<{ close(): void }>;
   /** The service of the job's framework, or null if it has none. */
@@ -42,7 +44,7 @@ interface Answered {
   readonly body?: Uint8Array;
 }
 
-/** The ApplicationMaster's services for the job's programs: splits, feeds, and the service of the job's framework. */
+/** The ApplicationMaster's services for the job's programs: splits, feeds, the end of the training, and the service of the job's framework. */
 export class JobServices {
   readonly #options: ServicesOptions;
   readonly #notes: DurableNotes;
@@ -123,6 +125,8 @@ export class JobServices {
           }
           return answer;
         });
+      case TRAINING_ENDED:
+        return { answer: this.#options.hasTrainingEnded() };
       case FEED_TAKE:
         return await this.#take(call);
       case FEED_LEAVE:

@@ -1,5 +1,7 @@
 /* The services that the ApplicationMaster offers to programs. Requests are JSON and idempotent, so programs can safely retry them. */
 
+/** A program asks whether the training has ended: whether all programs that train together have ended for good. */
+export const TRAINING_ENDED = 'training.ended';
 /** A reader that receives dispatched splits joins a pass over the data and reports the splits that it has already received. */
 export const SPLITS_JOIN = 'splits.join';
 /** A reader requests the next entry of its log, by number. */

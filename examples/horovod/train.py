@@ -51,7 +51,7 @@ def save(model, optimizer, step):
 
 def restore(model, optimizer):
     """Loads the job's newest checkpoint and returns its step."""
-    checkpoint = tony.restore_checkpoint() if tony else None
+    checkpoint = tony.latest_checkpoint() if tony else None
     if checkpoint is None:
         return 0
     state = torch.load(os.path.join(checkpoint.path, "state.pt"), map_location="cpu")
@@ -85,7 +85,6 @@ def main():
         print(f"rank {rank} resumes after step {first}", flush=True)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     loss_of = nn.CrossEntropyLoss()
-    every = tony.context().checkpoint_every if tony else 0
 
     for step in range(first + 1, args.steps + 1):
         # All ranks draw the same batch. Each rank trains on its share of the batch.
@@ -98,7 +97,7 @@ def main():
         if tony and rank == 0:
             if step % 10 == 0:
                 tony.report(loss=loss, step=step)
-            if (step % every == 0 or step == args.steps or tony.stopping()) and tony.context().in_job:
+            if tony.should_checkpoint(step) or step == args.steps:
                 save(model, optimizer, step)
 
     if rank == 0:

@@ -81,7 +81,7 @@ def main():
     examples = min(len(images), len(labels))
 
     first, state = 0, make_parameters()
-    checkpoint = tony.restore_checkpoint() if tony else None
+    checkpoint = tony.latest_checkpoint() if tony else None
     if checkpoint is not None:
         first = checkpoint.step
         with np.load(os.path.join(checkpoint.path, "state.npz")) as stored:
@@ -91,7 +91,6 @@ def main():
     mesh = Mesh(np.array(jax.devices()), ("batch",))
     split, whole = NamedSharding(mesh, PartitionSpec("batch")), NamedSharding(mesh, PartitionSpec())
     parameters = {name: jax.make_array_from_process_local_data(whole, value) for name, value in state.items()}
-    every = tony.context().checkpoint_every if tony else 0
 
     for step in range(first + 1, args.steps + 1):
         # All processes draw the same batch. Each process trains on its share of the batch.
@@ -102,7 +101,7 @@ def main():
         if tony and rank == 0:
             if step % 10 == 0:
                 tony.report(loss=loss, step=step)
-            if (step % every == 0 or step == args.steps or tony.stopping()) and tony.context().in_job:
+            if tony.should_checkpoint(step) or step == args.steps:
                 save(parameters, step)
 
     if rank == 0:

@@ -17,7 +17,7 @@ points = [(generator.uniform(-1, 1), generator.uniform(-1, 1), 1.0) for _ in ran
 own = points[world.rank :: world.size]
 
 weights, step = [0.0, 0.0, 0.0], 0
-checkpoint = tony.restore_checkpoint()
+checkpoint = tony.latest_checkpoint()
 if checkpoint is not None:
     step = checkpoint.step
     with open(os.path.join(checkpoint.path, "weights.json"), encoding="utf-8") as file:
@@ -31,7 +31,7 @@ while step < STEPS:
     step += 1
     if world.rank == 0:
         tony.report(loss=loss / EXAMPLES, step=step)
-        if step % tony.context().checkpoint_every == 0:
+        if tony.should_checkpoint(step):
             with tempfile.TemporaryDirectory() as folder:
                 with open(os.path.join(folder, "weights.json"), "w", encoding="utf-8") as file:
                     json.dump(weights, file)

@@ -56,7 +56,7 @@ def save(model, optimizer, step):
 
 def restore(model, optimizer):
     """Loads the job's newest checkpoint and returns its step."""
-    checkpoint = tony.restore_checkpoint() if tony else None
+    checkpoint = tony.latest_checkpoint() if tony else None
     if checkpoint is None:
         return 0
     state = torch.load(os.path.join(checkpoint.path, "state.pt"), map_location="cpu")
@@ -91,11 +91,10 @@ def main():
         print(f"rank {rank} resumes after step {first}", flush=True)
     trained = DistributedDataParallel(model) if distributed else model
     loss_of = nn.CrossEntropyLoss()
-    every = tony.context().checkpoint_every if tony else 0
     writer = None
     if tony and rank == 0 and SummaryWriter:
         # After a restart, TensorBoard discards the values that the previous process wrote for later steps.
-        writer = SummaryWriter(tony.local_summary_dir(), purge_step=first + 1)
+        writer = SummaryWriter(tony.summary_dir(), purge_step=first + 1)
 
     for step in range(first + 1, args.steps + 1):
         # All ranks draw the same batch. Each rank trains on its share of the batch.
@@ -111,7 +110,7 @@ def main():
                 if writer:
                     writer.add_scalar("loss", loss, step)
                     writer.flush()
-            if (step % every == 0 or step == args.steps or tony.stopping()) and tony.context().in_job:
+            if tony.should_checkpoint(step) or step == args.steps:
                 save(model, optimizer, step)
 
     if writer:

@@ -26,7 +26,7 @@ class Thrower:
 ray.init()
 throwers = [Thrower.remote() for _ in range(int(ray.cluster_resources()["CPU"]))]
 step, hits = 0, 0
-checkpoint = tony.restore_checkpoint()
+checkpoint = tony.latest_checkpoint()
 if checkpoint is not None:
     step = checkpoint.step
     with open(os.path.join(checkpoint.path, "hits.json"), encoding="utf-8") as file:
@@ -37,7 +37,7 @@ while step < STEPS:
     hits += sum(ray.get([throwers[i % len(throwers)].throw.remote(step * ROUNDS + i) for i in range(ROUNDS)]))
     step += 1
     tony.report(pi=4 * hits / (step * ROUNDS * DARTS), step=step)
-    if step % tony.context().checkpoint_every == 0:
+    if tony.should_checkpoint(step):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "hits.json"), "w", encoding="utf-8") as file:
                 json.dump(hits, file)

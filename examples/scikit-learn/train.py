@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 
 images, digits = load_digits(return_X_y=True)
-sweep = tony.sweep(tony.grid({"C": [1, 10], "gamma": [0.0001, 0.001, 0.01]}), metric="accuracy", goal="maximize")
+sweep = tony.sweep(tony.grid({"C": [1, 10], "gamma": [0.0001, 0.001, 0.01]}), metric="accuracy", mode="max")
 for trial in sweep:
     model = SVC(**trial.configuration)
     trial.finish(accuracy=cross_val_score(model, images, digits, cv=3).mean())

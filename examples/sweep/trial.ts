@@ -34,7 +34,7 @@ const { results } = await sweep(
     model.dispose();
     return { accuracy: accuracy ?? 0, loss: loss ?? 0 };
   },
-  { metric: 'accuracy', goal: 'maximize', output: process.env.OUTPUT ?? 'sweep' },
+  { metric: 'accuracy', mode: 'max', output: process.env.OUTPUT ?? 'sweep' },
 );
 if (cluster.index === 0) {
   console.log(`best: ${JSON.stringify(results[0]?.configuration)}`);

@@ -31,7 +31,7 @@ def save(weights, step):
 
 def restore():
     """Returns the step and the weights of the job's newest checkpoint."""
-    checkpoint = tony.restore_checkpoint() if tony else None
+    checkpoint = tony.latest_checkpoint() if tony else None
     if checkpoint is None:
         return 0, initial_weights()
     print(f"the chief resumes after step {checkpoint.step}", flush=True)
@@ -60,7 +60,6 @@ def train(strategy, args):
         coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     else:
         coordinator = None
-    every = tony.context().checkpoint_every if tony else 0
     for begin in range(first, args.steps, ROUND):
         end = min(begin + ROUND, args.steps)
         losses = []
@@ -74,7 +73,7 @@ def train(strategy, args):
             losses = coordinator.fetch(losses)
         if tony:
             tony.report(loss=float(np.mean(losses)), step=end)
-            if (end % every == 0 or end == args.steps or tony.stopping()) and tony.context().in_job:
+            if tony.should_checkpoint(end) or end == args.steps:
                 save(weights, end)
     if coordinator is None:
         print(json.dumps({"steps": args.steps, **evaluation(weights, *load(folder, "t10k"))}), flush=True)

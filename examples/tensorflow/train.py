@@ -49,7 +49,7 @@ def save(variables, step):
 
 def restore(variables):
     """Loads the job's newest checkpoint and returns its step."""
-    checkpoint = tony.restore_checkpoint() if tony else None
+    checkpoint = tony.latest_checkpoint() if tony else None
     if checkpoint is None:
         return 0
     with np.load(os.path.join(checkpoint.path, "state.npz")) as state:
@@ -99,10 +99,9 @@ def main():
         losses = strategy.run(on_replica, args=(batch_images, batch_labels))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
-    every = tony.context().checkpoint_every if tony else 0
     # Without the package tensorboard, TensorFlow writes no scalars.
     has_summaries = tony and rank == 0 and hasattr(tf.summary, "scalar")
-    writer = tf.summary.create_file_writer(tony.local_summary_dir()) if has_summaries else None
+    writer = tf.summary.create_file_writer(tony.summary_dir()) if has_summaries else None
     for step in range(first + 1, args.steps + 1):
         # All workers draw the same batch. Each worker trains on its share of the batch.
         batch = np.random.default_rng(step).integers(examples, size=args.batch)[rank::workers]
@@ -114,7 +113,7 @@ def main():
                     with writer.as_default(step):
                         tf.summary.scalar("loss", loss)
                     writer.flush()
-            if (step % every == 0 or step == args.steps or tony.stopping()) and tony.context().in_job:
+            if tony.should_checkpoint(step) or step == args.steps:
                 save(variables, step)
 
     if rank == 0:

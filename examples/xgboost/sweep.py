@@ -25,7 +25,7 @@ def main():
     args = parser.parse_args()
 
     data = load(tony.data_dir("mnist", default=args.data), "train", args.examples)
-    sweep = tony.sweep(tony.grid({"max_depth": [2, 4], "eta": [0.1, 0.3, 0.6]}), metric="error", goal="minimize")
+    sweep = tony.sweep(tony.grid({"max_depth": [2, 4], "eta": [0.1, 0.3, 0.6]}), metric="error", mode="min")
     for trial in sweep:
         trial.finish(error=error_of(data, trial.configuration, args.rounds))
     print(f"best: {sweep.best.configuration}")

@@ -29,7 +29,7 @@ class Progress(xgb.callback.TrainingCallback):
     def after_iteration(self, model, epoch, evals_log):
         step = model.num_boosted_rounds()
         tony.report({"test/error": evals_log["test"]["merror"][-1]}, step=step)
-        if tony.context().in_job and (step % tony.context().checkpoint_every == 0 or tony.stopping()):
+        if tony.should_checkpoint(step):
             with tempfile.TemporaryDirectory() as folder:
                 model.save_model(os.path.join(folder, MODEL))
                 tony.save_checkpoint(step, folder)
@@ -47,7 +47,7 @@ def main():
     train, test = load(folder, "train", args.examples), load(folder, "t10k", args.examples)
 
     # A checkpoint contains the trees of all rounds so far.
-    checkpoint = tony.restore_checkpoint() if tony else None
+    checkpoint = tony.latest_checkpoint() if tony else None
     before = xgb.Booster(model_file=os.path.join(checkpoint.path, MODEL)) if checkpoint else None
     model = xgb.train(
         PARAMETERS,

@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { frozen, workers } from '../../conf/job.fixture.ts';
+import { TRAINING_ENDED } from '../../contract/services/service-names.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
 import { parseReport } from '../../task-executor/program/report-file.ts';
 import { ServicesSocket } from '../../task-executor/program/services-socket.ts';
@@ -26,7 +28,11 @@ function rankVariables(rank: number): Record<string, string> {
   return { TONY_RANK: String(rank), TONY_WORLD_SIZE: '2', TONY_LOCAL_RANK: '0' };
 }
 
-async function startTask(root: string, generation: number): Promise<Record<string, string>> {
+async function startTask(
+  root: string,
+  generation: number,
+  { everyMs = null as number | null, rank = 1 as number | null } = {},
+): Promise<Record<string, string>> {
   const at = (name: string) => path.join(root, name);
   const job = {
     ...frozen({ roles: [workers()] }),
@@ -37,20 +43,38 @@ async function startTask(root: string, generation: number): Promise<Record<strin
   };
   const socket = await ServicesSocket.open({
     folder: at(`services-${generation}`),
-    ask: (service, body, signal) =>
-      serveStorage({ frozen: job, folder: root, s3: null }, { generation, notice: () => {} }, service, body, signal),
+    ask: async (service, body, signal) => {
+      if (service === TRAINING_ENDED) {
+        return { head: Buffer.from(JSON.stringify({ answer: existsSync(at('ended')) })), body: new Uint8Array() };
+      }
+      return await serveStorage({ frozen: job, folder: root, s3: null }, { generation, notice: () => {} }, service, body, signal);
+    },
     log: pino({ level: 'silent' }),
   });
   onTestFinished(() => socket.close());
   await Promise.all([writeFile(at('report'), ''), writeFile(at('order'), '')]);
-  const member = { role: 'worker', index: 1, taskRank: 1, host: 'node', port: 4000 };
+  const member = { role: 'worker', index: 1, taskRank: rank, host: 'node', port: 4000 };
   const task = {
-    ...{ version: 1, applicationId: job.applicationId, jobName: 'a', role: 'worker', index: 1, taskRank: 1, taskWorldSize: 2, generation },
-    ...{ members: [member], checkpoint: { dir: job.checkpointDir, everySteps: 7, everyMs: null, keep: 3 }, summaryDir: '', outputDir: '' },
+    ...{
+      version: 1,
+      applicationId: job.applicationId,
+      jobName: 'a',
+      role: 'worker',
+      index: 1,
+      taskRank: rank,
+      taskWorldSize: 2,
+      generation,
+    },
+    ...{
+      members: [member],
+      checkpoint: { dir: job.checkpointDir, everySteps: everyMs === null ? 7 : null, everyMs, keep: 3 },
+      summaryDir: '',
+      outputDir: '',
+    },
     ...{ data: job.data, reportFile: at('report'), checkpointOrder: at('order'), services: socket.folder },
   };
   await writeFile(at('task'), JSON.stringify(task));
-  return { TONY_TASK_FILE: at('task'), ...rankVariables(1) };
+  return { TONY_TASK_FILE: at('task'), ...(rank !== null && rankVariables(rank)) };
 }
 
 test('the package passes mypy --strict, and has the version of the npm package', async () => {
@@ -136,9 +160,9 @@ import json, tony
 tony.report(loss=0.5, step=1)
 tony.save_checkpoint(1, ".")
 task = tony.context()
-print(json.dumps([task.rank, task.world_size, task.in_job, tony.restore_checkpoint(), tony.data_dir("a", default="b"), tony.stopping(), tony.save_output(".", "a"), tony.local_summary_dir("a"), list(tony.claim(["x", "y"]))]))
+print(json.dumps([task.rank, task.world_size, task.in_job, tony.latest_checkpoint(), tony.data_dir("a", default="b"), tony.should_checkpoint(100), list(tony.checkpoints()), tony.save_output(".", "a"), tony.summary_dir("a"), list(tony.claim(["x", "y"]))]))
 `;
-  expect(await python(script)).toEqual([0, 1, false, null, 'b', false, null, 'runs/a', ['x', 'y']]);
+  expect(await python(script)).toEqual([0, 1, false, null, 'b', false, [], null, 'runs/a', ['x', 'y']]);
 });
 
 test('outside a job, a sweep runs all trials, and one with an output folder runs only the missing trials', async () => {
@@ -146,7 +170,7 @@ test('outside a job, a sweep runs all trials, and one with an output folder runs
 import json, tony
 
 def tried(rates, **more):
-    sweep, names = tony.sweep(tony.grid({"rate": rates, "deep": [True, None]}), metric="loss", goal="minimize", **more), []
+    sweep, names = tony.sweep(tony.grid({"rate": rates, "deep": [True, None]}), metric="loss", mode="min", **more), []
     for trial in sweep:
         names.append(trial.name)
         if trial.configuration["deep"]:
@@ -157,15 +181,15 @@ def tried(rates, **more):
 seen = [tried([2, 3, 1]), tried([2, 1], output="results"), tried([2, 1], output="results")]
 codes = []
 def unfinished():
-    for trial in tony.sweep([{}], metric="loss", goal="minimize"):
+    for trial in tony.sweep([{}], metric="loss", mode="min"):
         pass
 def unnamed():
-    for trial in tony.sweep([{}], metric="loss", goal="minimize"):
+    for trial in tony.sweep([{}], metric="loss", mode="min"):
         trial.finish(accuracy=1)
 for action in (lambda: tried([3], output="results"), unfinished, unnamed, lambda: tried([set()]), lambda: tony.grid({"a": "text"}),
-               lambda: tony.random_search({"a": {"min": 0, "max": 1, "scale": "log"}}, 1), lambda: tony.sweep([{}], metric="a", goal="best"),
-               lambda: tony.sweep([], metric="a", goal="minimize"), lambda: tried([float("nan")]),
-               lambda: next(iter(tony.sweep([{}], metric="a", goal="minimize"))).finish(a="1"),
+               lambda: tony.random_search({"a": {"min": 0, "max": 1, "scale": "log"}}, 1), lambda: tony.sweep([{}], metric="a", mode="best"),
+               lambda: tony.sweep([], metric="a", mode="min"), lambda: tried([float("nan")]),
+               lambda: next(iter(tony.sweep([{}], metric="a", mode="min"))).finish(a="1"),
                lambda: tony.report(step=9.5), lambda: tony.report(step=-1), lambda: tony.report(loss="0.5", step=5)):
     try:
         action()
@@ -200,16 +224,16 @@ test('in a job, a later generation restores the checkpoint that an earlier one h
   const save = `
 import json, os, tony
 task = tony.context()
-ordered = tony.stopping()
+ordered = tony.should_checkpoint(8)
 os.mkdir("${root}/state")
 open("${root}/state/weights", "w").write("weights")
 tony.save_checkpoint(8, "${root}/state")
 tony.report({"val/loss": 0.5, "other": float("nan")}, accuracy=0.25, step=9)
 tony.notice("hello", about="greeting")
-print(json.dumps([task.members[0].port, task.checkpoint_every, ordered, tony.stopping(), tony.data_dir("digits"), tony.save_output("${root}/state", "model")]))
+print(json.dumps([task.members[0].port, task.checkpoint_every_steps, ordered, tony.should_checkpoint(8), tony.should_checkpoint(14), tony.data_dir("digits"), tony.save_output("${root}/state", "model")]))
 `;
-  const [port, every, ordered, stopping, data, output] = (await python(save, await startTask(root, 1))) as unknown[];
-  expect([port, every, ordered, stopping]).toEqual([4000, 7, true, false]);
+  const [port, every, ordered, isDue, isMultiple, data, output] = (await python(save, await startTask(root, 1))) as unknown[];
+  expect([port, every, ordered, isDue, isMultiple]).toEqual([4000, 7, true, false, true]);
   expect([data, output]).toEqual([path.join(root, 'digits'), fileUri(path.join(root, 'output', 'model'))]);
   expect(await readFile(path.join(root, 'output', 'model', 'weights'), 'utf8')).toBe('weights');
   const reports = (await readFile(path.join(root, 'report'), 'utf8')).trim().split('\n').map(parseReport);
@@ -240,7 +264,7 @@ print(json.dumps([task.rank, task.world_size, task.local_rank, task.task_rank]))
 
   const restore = `
 import json, tony
-restored = tony.restore_checkpoint()
+restored = tony.latest_checkpoint()
 try:
     tony.data_dir("letters")
 except tony.TonyError as error:
@@ -257,6 +281,50 @@ except tony.TonyError as error:
   });
 });
 
+test('an evaluator gets each newest checkpoint, the last one too, until the training has ended', async () => {
+  const root = await temporaryFolder();
+  const script = `
+import json, os, tony
+os.mkdir("${root}/state")
+def save(step):
+    open("${root}/state/weights", "w").write(f"weights {step}")
+    tony.save_checkpoint(step, "${root}/state")
+save(1)
+seen = []
+for checkpoint in tony.checkpoints(every_seconds=0.05):
+    seen.append([checkpoint.step, open(checkpoint.path + "/weights").read()])
+    if checkpoint.step == 1:
+        save(2)
+        save(3)
+    elif checkpoint.step == 3:
+        save(4)
+        open("${root}/ended", "w").close()
+print(json.dumps([tony.context().rank, tony.context().world_size, seen]))
+`;
+  const steps = [1, 3, 4].map((step) => [step, `weights ${step}`]);
+  expect(await python(script, await startTask(root, 1, { rank: null }))).toEqual([null, null, steps]);
+  const inRank = 'import tony\ntry:\n    tony.checkpoints()\nexcept tony.TonyError as error:\n    print(f\'"{error.code}"\')';
+  expect(await python(inRank, await startTask(root, 1))).toBe('USAGE');
+});
+
+test('with a time between checkpoints, rank 0 should save one when the time has passed, and other ranks do not measure it', async () => {
+  const root = await temporaryFolder();
+  const script = `
+import json, os, time, tony
+os.remove("${root}/order")
+os.makedirs("${root}/state", exist_ok=True)
+open("${root}/state/weights", "w").write("weights")
+due = [tony.should_checkpoint(7)]
+time.sleep(0.3)
+due.append(tony.should_checkpoint(8))
+tony.save_checkpoint(8, "${root}/state")
+due.append(tony.should_checkpoint(9))
+print(json.dumps([tony.context().checkpoint_every_steps, tony.context().checkpoint_every_seconds, due]))
+`;
+  expect(await python(script, await startTask(root, 1, { everyMs: 200, rank: 0 }))).toEqual([null, 0.2, [false, true, false]]);
+  expect(await python(script, await startTask(root, 1, { everyMs: 200 }))).toEqual([null, 0.2, [false, false, false]]);
+});
+
 test('an uncaught usage error of the package reports that a restart would repeat it, and no other exception does', async () => {
   const root = await temporaryFolder();
   const env = await startTask(root, 1);
@@ -266,7 +334,7 @@ test('an uncaught usage error of the package reports that a restart would repeat
     const text = await readFile(path.join(root, 'report'), 'utf8');
     return text.split('\n').filter(Boolean).map(parseReport);
   };
-  const usage = 'tony.sweep([], metric="a", goal="best")';
+  const usage = 'tony.sweep([], metric="a", mode="best")';
   expect(await reports(`import tony; ${usage}`)).toEqual([{ type: 'permanent-failure' }]);
   for (const other of ['raise ValueError("own")', `\ntry:\n  ${usage}\nexcept tony.TonyError as error:\n  raise ValueError() from error`]) {
     expect(await reports(`import tony; ${other}`)).toEqual([]);
@@ -284,7 +352,7 @@ with fsspec.open("tony://digits/a/one.txt", "w") as file:
     file.write("one\\nzwölf\\n")
 with fsspec.open("tony://digits/a/b/two.gz", "wb", compression="infer") as file:
     file.write(b"two")
-seen = [sorted(os.path.relpath(each, tony.context().data["digits"]) for each in files.find("tony://digits"))]
+seen = [sorted(os.path.relpath(each, tony.context().data_uris["digits"]) for each in files.find("tony://digits"))]
 seen.append([each["type"] for each in files.ls("tony://digits/a", detail=True)])
 seen.append(len(files.glob("tony://digits/*/*.txt")))
 with fsspec.open("tony://digits/a/b/two.gz", "rb", compression="infer") as file:
@@ -403,11 +471,13 @@ CASES = {
     "space of random_search": (lambda value: tony.random_search(value, 1), [None, [1], {"a": {"min": 0}}, {"a": {"min": 0, "max": 1, "scal": "log"}}]),
     "trials of random_search": (lambda value: tony.random_search({"a": [1]}, value), [*WRONG_COUNT, 0]),
     "seed of random_search": (lambda value: tony.random_search({"a": [1]}, 1, value), [math.nan, "3", 1.5, None, True, 2**60]),
-    "configurations of sweep": (lambda value: tony.sweep(value, metric="m", goal="minimize"), [[], None, 3, "abc", [1], {"a": [1]}]),
-    "metric of sweep": (lambda value: tony.sweep(grid, metric=value, goal="minimize"), [*WRONG_TEXT, ""]),
-    "goal of sweep": (lambda value: tony.sweep(grid, metric="m", goal=value), ["max", None, 3, ["minimize"]]),
-    "output of sweep": (lambda value: tony.sweep(grid, metric="m", goal="minimize", output=value), [3, b"a", math.nan]),
-    "version of sweep": (lambda value: tony.sweep(grid, metric="m", goal="minimize", version=value), WRONG_TEXT),
+    "configurations of sweep": (lambda value: tony.sweep(value, metric="m", mode="min"), [[], None, 3, "abc", [1], {"a": [1]}]),
+    "metric of sweep": (lambda value: tony.sweep(grid, metric=value, mode="min"), [*WRONG_TEXT, ""]),
+    "mode of sweep": (lambda value: tony.sweep(grid, metric="m", mode=value), ["maximize", None, 3, ["min"]]),
+    "step of should_checkpoint": (lambda value: tony.should_checkpoint(value), [math.nan, "3", -1, 1.5, True, [1]]),
+    "every_seconds of checkpoints": (lambda value: tony.checkpoints(value), [0, -1, math.nan, math.inf, "3", None, True]),
+    "output of sweep": (lambda value: tony.sweep(grid, metric="m", mode="min", output=value), [3, b"a", math.nan]),
+    "version of sweep": (lambda value: tony.sweep(grid, metric="m", mode="min", version=value), WRONG_TEXT),
 }
 accepted = []
 for name, (call, values) in CASES.items():

@@ -56,7 +56,7 @@ const trial = fc.record({
 });
 const table = fc.record({
   metric: column,
-  goal: fc.constantFrom('maximize', 'minimize'),
+  mode: fc.constantFrom('max', 'min'),
   trials: fc
     .array(trial, { maxLength: 6 })
     .map((all) => all.map((each, index) => ({ index, name: `trial-0000${index}`, task: 'trial:0', ...each }))),

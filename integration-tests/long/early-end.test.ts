@@ -34,7 +34,7 @@ async function submit(options: object): Promise<Run> {
 
 const STARTED = 'generation 1: starts after nothing';
 /** The records of a program that gets SIGTERM and has time for a checkpoint. */
-const SAVED_ON_SIGNAL = [STARTED, 'generation 1: SIGTERM, stopping False', 'generation 1: saved, stopping False'];
+const SAVED_ON_SIGNAL = [STARTED, 'generation 1: SIGTERM, should checkpoint False', 'generation 1: saved, should checkpoint False'];
 
 async function sees({ seen }: Run, task: string, record: string): Promise<void> {
   await until(async () => (await seen(task)).includes(record), { describe: `${task}: ${record}` });
@@ -103,7 +103,7 @@ test('a program notices nothing before the gang restarts or the job is killed', 
   expect(await run.seen('worker-0')).toEqual([STARTED, restarted]);
 });
 
-test('before a preemption, stopping() is true, and the next generation continues from the checkpoint', async () => {
+test('before a preemption, should_checkpoint() is true, and the next generation continues from the checkpoint', async () => {
   const worker = { resources: { memory: '512m', gpus: 4 } };
   const run = await submit({ roles: { worker: { instances: 2, command: 'PROGRAM 5', ...worker } } });
   await sees(run, 'worker-0', STARTED);
@@ -117,6 +117,6 @@ test('before a preemption, stopping() is true, and the next generation continues
   await run.create('end');
   expect(await run.job.ended()).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 5 });
   expect(await run.seen('worker-0')).toEqual([
-    ...[STARTED, 'generation 1: stopping True', 'generation 1: saved, stopping False', restarted],
+    ...[STARTED, 'generation 1: should checkpoint True', 'generation 1: saved, should checkpoint False', restarted],
   ]);
 });

@@ -30,7 +30,7 @@ async function submit(data: string, hold: number, sets: readonly string[] = []):
   await copyFile(path.join(ROOT, 'integration-tests', 'programs', 'held.py'), path.join(source, 'held.py'));
   return await SubmittedJob.submit(cluster, path.join(source, 'job.yaml'), [
     `command=${python} held.py ${hold} train.py --steps 150`,
-    `roles.evaluator.command=${python} evaluate.py --steps 150`,
+    `roles.evaluator.command=${python} evaluate.py`,
     ...[`data.mnist=${data}`, 'checkpoint.everySteps=50', 'runtime=system', 'heartbeat.interval=500ms', ...sets],
   ]);
 }

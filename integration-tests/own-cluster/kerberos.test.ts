@@ -81,7 +81,7 @@ test.concurrent('after a worker has died, the workers train from a checkpoint an
 /** Has no ticket: the executor opens the file with the job's delegation token. */
 const PYTHON = `
 import tony
-uri = f"{tony.context().output_dir}/file"
+uri = f"{tony.context().output_uri}/file"
 with tony.open(uri, "w") as file:
     file.write("out of worker")
 with tony.open(uri) as file:

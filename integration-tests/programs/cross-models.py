@@ -11,7 +11,7 @@ import tensorflow as tf
 import tony
 from tony.models import load_optimizer, load_tfjs, save_tfjs
 
-output = tony.context().output_dir
+output = tony.context().output_uri
 assert output.startswith("hdfs://"), output
 with tony.open(f"{output}/tfjs.json") as file:
     record = json.load(file)

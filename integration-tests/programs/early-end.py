@@ -26,20 +26,20 @@ def save():
         with open(os.path.join(state, "state"), "w", encoding="utf-8") as file:
             file.write("last")
         tony.save_checkpoint(step, state)
-    record(f"saved, stopping {tony.stopping()}")
+    record(f"saved, should checkpoint {tony.should_checkpoint()}")
 
 
 def on_sigterm(number, frame):
-    record(f"SIGTERM, stopping {tony.stopping()}")
+    record(f"SIGTERM, should checkpoint {tony.should_checkpoint()}")
     save()
     sys.exit(0)
 
 
 signal.signal(signal.SIGTERM, on_sigterm)
-checkpoint = tony.restore_checkpoint()
+checkpoint = tony.latest_checkpoint()
 record(f"starts after {checkpoint.step if checkpoint else 'nothing'}")
 while not os.path.exists(os.path.join(folder, "end")):
-    if task.rank == 0 and tony.stopping():
-        record("stopping True")
+    if task.rank == 0 and tony.should_checkpoint():
+        record("should checkpoint True")
         save()
     time.sleep(0.05)

@@ -19,12 +19,12 @@ def result_of_space(case):
 
 
 def result_of_table(case):
-    metric, goal = case["metric"], case["goal"]
-    trials = ranked([decoded(json.dumps(each)) for each in case["trials"]], metric, goal)
+    metric, mode = case["metric"], case["mode"]
+    trials = ranked([decoded(json.dumps(each)) for each in case["trials"]], metric, mode)
     table = table_of(trials)
     return {
         "order": [each.index for each in trials],
-        "notice": best_notice(trials, metric, goal),
+        "notice": best_notice(trials, metric, mode),
         "summaries": [summary_of(each) for each in trials],
         "csv": csv_of(table),
         "printed": printed(table).split("\n"),

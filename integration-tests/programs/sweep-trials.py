@@ -20,7 +20,7 @@ def main(begun):
     import tony
 
     space = {"rate": {"min": 1e-4, "max": 1, "scale": "log"}, "steps": {"min": 1, "max": 50, "integer": True}}
-    for trial in tony.sweep(tony.random_search(space, trials=6, seed=2), metric="loss", goal="minimize"):
+    for trial in tony.sweep(tony.random_search(space, trials=6, seed=2), metric="loss", mode="min"):
         is_first = not any(name.startswith(trial.name) for name in os.listdir(begun))
         open(os.path.join(begun, f"{trial.name}-{os.getpid()}"), "x").close()
         if trial.name == "trial-00003" and is_first:

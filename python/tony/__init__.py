@@ -3,7 +3,7 @@
 The same script also runs outside a job. Its process is then the only worker.
 """
 
-from ._errors import TonyError
+from ._errors import DeniedError, ExistingFileError, MissingFileError, TonyError
 from ._feed import feed
 from ._files import open_file as open
 from ._places import join_uri
@@ -12,41 +12,45 @@ from ._report import notice, report
 from ._splits import claim
 from ._storage import (
     Checkpoint,
+    checkpoints,
     data_dir,
-    restore_checkpoint,
+    latest_checkpoint,
     save_checkpoint,
     save_output,
+    should_checkpoint,
 )
-from ._summaries import local_summary_dir
+from ._summaries import summary_dir
 from ._sweeps.sweep import Sweep, Trial, sweep
 from ._sweeps.space import grid, random_search
 from ._sweeps.table import TrialResult
-from ._task import Member, Task, checkpoint_dir, context, stopping, summary_dir
+from ._task import Member, Task, context
 
 __all__ = [
     "Checkpoint",
+    "DeniedError",
+    "ExistingFileError",
     "Member",
+    "MissingFileError",
     "Sweep",
     "Task",
     "TonyError",
     "Trial",
     "TrialResult",
-    "checkpoint_dir",
+    "checkpoints",
     "claim",
     "context",
     "data_dir",
     "feed",
     "grid",
     "join_uri",
-    "local_summary_dir",
+    "latest_checkpoint",
     "notice",
     "open",
     "random_search",
     "report",
-    "restore_checkpoint",
     "save_checkpoint",
     "save_output",
-    "stopping",
+    "should_checkpoint",
     "summary_dir",
     "sweep",
 ]

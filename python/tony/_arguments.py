@@ -1,5 +1,6 @@
 """Checks the arguments that a program passes. An invalid argument raises TonyError USAGE before it has any effect."""
 
+import math
 import os
 from typing import Any, List, NoReturn
 
@@ -12,6 +13,12 @@ def whole_number(name: str, value: Any, least: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
         reject(name, value, f"a whole number of at least {least}")
     return number
+
+
+def positive_number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        reject(name, value, "a number above 0")
+    return float(value)
 
 
 def text(name: str, value: Any) -> str:

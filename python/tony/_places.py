@@ -59,7 +59,7 @@ def resolve(place: str) -> str:
             "STORAGE_REFUSED", f"{place!r} is not a URI such as hdfs://NAMESERVICE/PATH or tony://NAME/PATH"
         )
     name, _, path = inner.partition("/")
-    data = context().data
+    data = context().data_uris
     if name not in data:
         raise TonyError(
             "DATA_INVALID", f"job.yaml has no input folder named {name} (data: {', '.join(data) or 'none'})"

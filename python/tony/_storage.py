@@ -7,10 +7,11 @@ import re
 import shutil
 import time
 from dataclasses import dataclass
-from typing import List, Optional
+from typing import Iterator, List, Optional
 
-from ._arguments import flag, local_path, text
+from ._arguments import flag, local_path, positive_number, text
 from ._errors import TonyError
+from ._places import list_folder
 from ._report import append, notice, step_number
 from ._services import LONG_TIMEOUT_S, ask
 from ._task import context
@@ -23,8 +24,13 @@ _LONGEST_PAUSE_S = 1.0
 # Time in seconds without progress after which a notice names the missing ranks, and after which the checkpoint fails.
 _NOTICE_AFTER_S = 60.0
 _LONGEST_WAIT_S = 1800.0
-# Local copy of the checkpoint most recently restored by this process.
-_restored: List[str] = []
+# Local copy of the checkpoint that latest_checkpoint has returned last.
+_downloaded: List[str] = []
+# Time, as measured by time.monotonic(), of this process's last checkpoint or, before that, of the first question
+# whether to save one. A list of at most one element.
+_saved_at: List[float] = []
+# Service of the ApplicationMaster that tells whether the training has ended.
+_TRAINING_ENDED = "training.ended"
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ def save_checkpoint(step: int, path: str, shards: bool = False) -> None:
     and removes old checkpoints according to `checkpoint.keep` in job.yaml. Outside a job, it only checks its arguments.
 
     With `shards`, call it in every process with a rank, each time for the same step. The checkpoint contains the files
-    of all ranks, and is complete only when all ranks have stored their files. restore_checkpoint returns all files in
+    of all ranks, and is complete only when all ranks have stored their files. latest_checkpoint returns all files in
     one folder. Files with the same name must be equal. The function returns in all processes when the checkpoint is
     complete.
 
@@ -57,6 +63,7 @@ def save_checkpoint(step: int, path: str, shards: bool = False) -> None:
         ask("storage.save-checkpoint", {"step": step, "path": folder}, LONG_TIMEOUT_S, repeat=False)
     if not shards or task.rank == 0:
         append({"type": "checkpoint", "step": step})
+    _saved_at[:] = [time.monotonic()]
     if task.checkpoint_order is not None:
         with contextlib.suppress(FileNotFoundError):
             os.remove(task.checkpoint_order)
@@ -98,23 +105,106 @@ def _folder(path: str) -> str:
     return folder
 
 
-def restore_checkpoint() -> Optional[Checkpoint]:
-    """Returns a local copy of the newest intact checkpoint. Returns None outside a job, or if there is no checkpoint.
+def should_checkpoint(step: Optional[int] = None) -> bool:
+    """Returns True if the program should save a checkpoint after this step, as in
+
+    if tony.should_checkpoint(step):
+        tony.save_checkpoint(step, "state")
+
+    A checkpoint is due in these cases:
+    - the step is a multiple of `checkpoint.everySteps` in job.yaml. Without a step, this case does not apply
+    - the time `checkpoint.every` has passed since the last checkpoint. Only rank 0 measures the time
+    - YARN is about to preempt one of the job's containers
+
+    Usually, only rank 0 saves checkpoints. If every rank saves a part of each checkpoint, send the result of rank 0 to
+    the other ranks, because the ranks notice the time and the preemption after different steps. Outside a job, returns
+    False.
+
+    Raises TonyError USAGE if the step is not a whole number of at least 0.
+    """
+    task, step = context(), None if step is None else step_number(step)
+    if not task.in_job:
+        return False
+    if not _saved_at:
+        _saved_at.append(time.monotonic())
+    every_steps, every_seconds = task.checkpoint_every_steps, task.checkpoint_every_seconds
+    is_ordered = task.checkpoint_order is not None and os.path.exists(task.checkpoint_order)
+    is_step = step is not None and bool(every_steps) and step % (every_steps or 1) == 0
+    is_time = every_seconds is not None and task.rank in (None, 0) and time.monotonic() - _saved_at[0] >= every_seconds
+    return is_ordered or is_step or is_time
+
+
+def latest_checkpoint() -> Optional[Checkpoint]:
+    """Downloads the newest intact checkpoint. Returns None outside a job, or if there is no checkpoint.
 
     Call this function in each process before the first step. All processes of a generation receive the same checkpoint.
-    The next call removes the copy. If rank 0 restores a checkpoint, the job shows a notice.
+    The next call removes the local copy. If rank 0 resumes from a checkpoint, the job shows a notice.
     """
     if context().services is None:
         return None
     answer = ask("storage.restore-checkpoint", {}, LONG_TIMEOUT_S).answer
-    if _restored:
-        shutil.rmtree(os.path.dirname(_restored.pop()), ignore_errors=True)
+    if _downloaded:
+        shutil.rmtree(os.path.dirname(_downloaded.pop()), ignore_errors=True)
     if answer is None:
         return None
-    _restored.append(answer["folder"])
+    _downloaded.append(answer["folder"])
     if context().rank == 0:
         notice(f"training resumes from checkpoint step-{answer['step']}", about="resume")
     return Checkpoint(step=answer["step"], path=answer["folder"])
+
+
+def checkpoints(every_seconds: float = 2.0) -> Iterator[Checkpoint]:
+    """Yields the newest checkpoint whenever a new one has appeared, and ends when the training has ended, as in
+
+    for checkpoint in tony.checkpoints():
+        tony.report(accuracy=evaluate(checkpoint.path), step=checkpoint.step)
+
+    If several checkpoints have appeared in the meantime, yields only the newest. The last one is the training's last
+    checkpoint. The training has ended when all programs with ranks have ended for good. Looks for a new checkpoint every
+    `every_seconds`, and removes the local copy of the previous one. Outside a job, yields nothing.
+
+    Raises TonyError USAGE in a task with a rank, which would wait for its own end.
+    """
+    seconds = positive_number("every_seconds", every_seconds)
+    task = context()
+    if task.rank is not None and task.in_job:
+        raise TonyError(
+            "USAGE",
+            f"the tasks of role {task.role} train, so tony.checkpoints() would wait for the end of its own program",
+            "Call it in the evaluator role, or in another role without ranks.",
+        )
+    return _checkpoints(seconds) if task.services is not None else iter(())
+
+
+def _checkpoints(seconds: float) -> Iterator[Checkpoint]:
+    # Step of the newest checkpoint that the folder has shown, and of the one that was yielded last.
+    seen: Optional[int] = None
+    yielded: Optional[int] = None
+    is_doubtful = False
+    while True:
+        # Ask before looking into the folder, so that the last checkpoint is not missed.
+        has_ended = bool(ask(_TRAINING_ENDED, {}).answer)
+        newest = _newest_step()
+        if newest is not None and newest != seen:
+            checkpoint = latest_checkpoint()
+            if checkpoint is not None and checkpoint.step == newest or is_doubtful:
+                seen, is_doubtful = newest, False
+            else:
+                # A checkpoint may not be readable immediately. If it is damaged, skip it after the second try.
+                is_doubtful = True
+            if checkpoint is not None and checkpoint.step != yielded:
+                yielded = checkpoint.step
+                yield checkpoint
+                continue
+        if has_ended and not is_doubtful:
+            return
+        time.sleep(seconds)
+
+
+def _newest_step() -> Optional[int]:
+    names = [entry.name for entry in list_folder(context().checkpoint_uri)]
+    steps = [int(name[len("step-") :]) for name in names if re.fullmatch(r"step-\d{1,16}", name, re.ASCII)]
+    return max(steps, default=None)
 
 
 def data_dir(name: str, default: Optional[str] = None) -> str:

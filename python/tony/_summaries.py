@@ -24,7 +24,7 @@ _ABOUT = "summaries"
 
 
 @functools.lru_cache(maxsize=None)
-def local_summary_dir(run: str = "train") -> str:
+def summary_dir(run: str = "train") -> str:
     """Returns a local folder for the event files of a TensorBoard writer, for example PyTorch's SummaryWriter.
 
     In a job, a thread copies the files to the subfolder RUN of the job's summary folder. The files are copied
@@ -33,7 +33,7 @@ def local_summary_dir(run: str = "train") -> str:
     """
     if context().services is None:
         return os.path.join("runs", run)
-    target = f"{context().summary_dir}/{run}"
+    target = f"{context().summary_uri}/{run}"
     if urlsplit(target).scheme == "file":
         folder = str(_places.local_path(target))
         os.makedirs(folder, exist_ok=True)

@@ -39,12 +39,15 @@ class Task:
     generation: int = 1
     members: List[Member] = field(default_factory=list)
     # URIs of folders. The folders are on HDFS unless the job runs with --local.
-    checkpoint_dir: str = ""
-    # Number of steps between checkpoints, as set by `checkpoint.every` in job.yaml.
-    checkpoint_every: int = 100
-    summary_dir: str = ""
-    output_dir: str = ""
-    data: Dict[str, str] = field(default_factory=dict)
+    checkpoint_uri: str = ""
+    summary_uri: str = ""
+    output_uri: str = ""
+    # URI of each input folder, by its name in job.yaml.
+    data_uris: Dict[str, str] = field(default_factory=dict)
+    # How often the job writes checkpoints: `checkpoint.everySteps` and `checkpoint.every` in job.yaml. None if only the
+    # other one counts. See should_checkpoint.
+    checkpoint_every_steps: Optional[int] = 100
+    checkpoint_every_seconds: Optional[float] = None
     report_file: Optional[str] = None
     checkpoint_order: Optional[str] = None
     services: Optional[str] = None
@@ -64,6 +67,7 @@ def context() -> Task:
         task = json.load(file)
     if task.get("version") != 1:
         raise RuntimeError(f"{path} has the unknown version {task.get('version')}")
+    every_ms = task["checkpoint"]["everyMs"]
     ranks = _own_ranks(os.environ) if task["taskRank"] is not None else {}
     return Task(
         application_id=task["applicationId"],
@@ -76,11 +80,12 @@ def context() -> Task:
         task_rank=task["taskRank"],
         generation=task["generation"],
         members=[Member(m["role"], m["index"], m["taskRank"], m["host"], m["port"]) for m in task["members"]],
-        checkpoint_dir=task["checkpoint"]["dir"],
-        checkpoint_every=task["checkpoint"]["everySteps"],
-        summary_dir=task["summaryDir"],
-        output_dir=task["outputDir"],
-        data=task["data"],
+        checkpoint_uri=task["checkpoint"]["dir"],
+        summary_uri=task["summaryDir"],
+        output_uri=task["outputDir"],
+        data_uris=task["data"],
+        checkpoint_every_steps=task["checkpoint"]["everySteps"],
+        checkpoint_every_seconds=None if every_ms is None else every_ms / 1000,
         report_file=task["reportFile"],
         checkpoint_order=task["checkpointOrder"],
         services=task["services"],
@@ -106,22 +111,3 @@ def _own_ranks(environment: Mapping[str, str]) -> Dict[str, int]:
         if variables[0] in environment:
             return {name: int(environment[key]) for name, key in zip(_NAMES, variables) if key in environment}
     return {}
-
-
-def checkpoint_dir() -> str:
-    """Returns the URI of the job's checkpoint folder, or an empty string outside a job."""
-    return context().checkpoint_dir
-
-
-def summary_dir() -> str:
-    """Returns the URI of the job's folder for TensorBoard summaries, or an empty string outside a job."""
-    return context().summary_dir
-
-
-def stopping() -> bool:
-    """Returns True if YARN is about to preempt one of the job's containers.
-
-    Programs should then save a checkpoint. After save_checkpoint, this function returns False again.
-    """
-    order = context().checkpoint_order
-    return order is not None and os.path.exists(order)

@@ -5,6 +5,6 @@ test.each(CASES.spaces)('configurations of $space', (each) => {
   expect(resultOfSpace(each)).toEqual(each.result);
 });
 
-test.each(CASES.tables)('the $goal of $metric: order, table and texts', (each) => {
+test.each(CASES.tables)('the $mode of $metric: order, table and texts', (each) => {
   expect(resultOfTable(each)).toEqual(each.result);
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { TonyError } from '../../platform/errors.ts';
 import { grid, randomSearch } from './sweep-space.ts';
-import { bestNotice, csvOf, decodeTrial, type Goal, printed, ranked, summaryOf, tableOf } from './sweep-table.ts';
+import { bestNotice, csvOf, decodeTrial, printed, ranked, type SweepMode, summaryOf, tableOf } from './sweep-table.ts';
 
 /** A call of `grid` or `randomSearch`, and the configurations or the message of its error. */
 export interface SpaceCase {
@@ -14,7 +14,7 @@ export interface SpaceCase {
 
 export interface TableCase {
   readonly metric: string;
-  readonly goal: Goal;
+  readonly mode: SweepMode;
   /** As in the files of the trials. */
   readonly trials: readonly unknown[];
   readonly result?: unknown;
@@ -40,16 +40,16 @@ export function resultOfSpace({ space, trials, seed }: SpaceCase): unknown {
   }
 }
 
-export function resultOfTable({ metric, goal, trials }: TableCase): unknown {
+export function resultOfTable({ metric, mode, trials }: TableCase): unknown {
   const all = ranked(
     trials.map((trial) => decodeTrial(JSON.stringify(trial))),
     metric,
-    goal,
+    mode,
   );
   const table = tableOf(all);
   return {
     order: all.map(({ index }) => index),
-    notice: bestNotice(all, metric, goal),
+    notice: bestNotice(all, metric, mode),
     summaries: all.map(summaryOf),
     csv: csvOf(table),
     printed: printed(table).split('\n'),

@@ -15,13 +15,13 @@ export interface TrialResult<C extends Configuration = Configuration> {
   readonly error: string | null;
 }
 
-export type Goal = 'maximize' | 'minimize';
+export type SweepMode = 'max' | 'min';
 
 /**
  * Sorts trials from best to worst. Trials whose metric is missing, NaN or infinite come last. Ties keep the order of the configurations.
  */
-export function ranked<C extends Configuration>(trials: readonly TrialResult<C>[], metric: string, goal: Goal): TrialResult<C>[] {
-  const sign = goal === 'maximize' ? -1 : 1;
+export function ranked<C extends Configuration>(trials: readonly TrialResult<C>[], metric: string, mode: SweepMode): TrialResult<C>[] {
+  const sign = mode === 'max' ? -1 : 1;
   const key = (trial: TrialResult<C>) => {
     const value = own(trial.metrics, metric);
     return value !== undefined && Number.isFinite(value) ? sign * value : Number.POSITIVE_INFINITY;
@@ -36,9 +36,9 @@ export function ranked<C extends Configuration>(trials: readonly TrialResult<C>[
 export function bestOf<C extends Configuration>(
   trials: readonly TrialResult<C>[],
   metric: string,
-  goal: Goal,
+  mode: SweepMode,
 ): { readonly trial: TrialResult<C>; readonly value: number } | null {
-  const trial = ranked(trials, metric, goal)[0];
+  const trial = ranked(trials, metric, mode)[0];
   const value = trial === undefined ? undefined : own(trial.metrics, metric);
   return trial === undefined || value === undefined || !Number.isFinite(value) ? null : { trial, value };
 }
@@ -63,8 +63,8 @@ export function summaryOf(trial: TrialResult): string {
 }
 
 /** The notice that names the best trial. */
-export function bestNotice(trials: readonly TrialResult[], metric: string, goal: Goal): string | null {
-  const best = bestOf(trials, metric, goal);
+export function bestNotice(trials: readonly TrialResult[], metric: string, mode: SweepMode): string | null {
+  const best = bestOf(trials, metric, mode);
   return best && `the best of ${trials.length} trials is ${titleOf(best.trial)}: ${metric} ${shortened(best.value)}`;
 }
 

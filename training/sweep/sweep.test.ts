@@ -33,7 +33,7 @@ function task(index: number, folder: string, worldSize = 1, reported: Reported =
 }
 
 const SPACE = grid({ rate: [0.1, 0.01, 0.001], units: [4, 8] });
-const OPTIONS: SweepOptions = { metric: 'accuracy', goal: 'maximize' };
+const OPTIONS: SweepOptions = { metric: 'accuracy', mode: 'max' };
 const score = ({ rate, units }: { rate: number; units: number }) => ({ accuracy: 1 - rate * units, size: units });
 
 test('grid returns every combination, and randomSearch is determined by its seed', () => {
@@ -102,7 +102,7 @@ test('every task gets all results; the task with index 0 writes the tables and n
     expect.stringMatching(/^trial-00005,0\.001,8,0\.992,8,\d+\.\d$/),
   ]);
   const json = JSON.parse(await readFile(`${output}/results.json`, 'utf8')) as { trials: TrialResult[]; metric: string };
-  expect(json).toMatchObject({ version: 1, metric: 'accuracy', goal: 'maximize' });
+  expect(json).toMatchObject({ version: 1, metric: 'accuracy', mode: 'max' });
   expect(json.trials[0]).toMatchObject({ name: 'trial-00004', configuration: { rate: 0.001, units: 4 }, task: 'trial:1', error: null });
   expect(await readdir(`${output}/trial-00003`)).toEqual(['model.json']);
   expect((await readdir(`${folder}/summaries`)).sort()).toEqual(SPACE.map((_, index) => `trial-0000${index}`));
@@ -152,7 +152,7 @@ test('errors and NaN or infinite metrics rank last', async () => {
   const csv = await readFile(`${folder}/output/sweep/results.csv`, 'utf8');
   expect(csv).toMatch(/^trial-00000,0\.1,4,NaN,[\d.]+,$/m);
   expect(csv).toMatch(/^trial-00001,0\.1,8,,[\d.]+,"too large, by far"$/m);
-  expect(ranked(results, 'accuracy', 'minimize').map(({ index }) => index)).toEqual([4, 0, 1, 2, 3, 5]);
+  expect(ranked(results, 'accuracy', 'min').map(({ index }) => index)).toEqual([4, 0, 1, 2, 3, 5]);
 });
 
 test('sweep rejects invalid configurations and metrics', async () => {
@@ -169,8 +169,8 @@ test('sweep rejects invalid configurations and metrics', async () => {
     );
   expect(await odd([], OPTIONS)).toBe('the sweep has no configurations');
   expect(await odd([{ rate: Number.NaN }], OPTIONS)).toMatch(/^the value of rate in configuration 0 is NaN/);
-  expect(await odd(SPACE, { ...OPTIONS, goal: 'max' })).toMatch(/^goal of sweep is "max"/);
-  expect(await odd(SPACE, { goal: 'minimize' })).toMatch(/^metric of sweep is "", but must be a string that is not empty/);
+  expect(await odd(SPACE, { ...OPTIONS, mode: 'maximize' })).toMatch(/^mode of sweep is "maximize"/);
+  expect(await odd(SPACE, { mode: 'min' })).toMatch(/^metric of sweep is "", but must be a string that is not empty/);
   expect(await odd(SPACE, { ...OPTIONS, onerror: 'record' })).toMatch(/did you mean onError/);
   const text = { accuracy: 'high' } as unknown as Record<string, number>;
   await expect(sweep(task(0, folder), SPACE, async () => text, OPTIONS)).rejects.toThrow(/a string as metric accuracy/);

@@ -19,9 +19,9 @@ import {
   csvOf,
   decodeTrial,
   encodeTrial,
-  type Goal,
   printed,
   ranked,
+  type SweepMode,
   summaryOf,
   type TrialResult,
   tableOf,
@@ -43,7 +43,7 @@ const CONCURRENT_READS = 16;
 export interface SweepOptions {
   /** The name of the metric by which trials are compared. */
   readonly metric: string;
-  readonly goal: Goal;
+  readonly mode: SweepMode;
   /** The results folder: a URI, or a path relative to the job's output folder. Default: `sweep`. */
   readonly output?: string;
   /**
@@ -107,12 +107,12 @@ export async function sweep<C extends Configuration>(
     process.stdout.write(`${summaryOf(result)}\n`);
     reportBest(cluster, await results.read(), options);
   }
-  const all = ranked(await results.read(), options.metric, options.goal);
+  const all = ranked(await results.read(), options.metric, options.mode);
   reportBest(cluster, all, options);
   if (cluster.index === 0) {
     await results.finish(all, options);
     process.stdout.write(`${printed(tableOf(all))}\n`);
-    const notice = bestNotice(all, options.metric, options.goal);
+    const notice = bestNotice(all, options.metric, options.mode);
     if (notice !== null) {
       cluster.notice(notice, { about: 'sweep' });
     }
@@ -126,23 +126,27 @@ function claimed(output: string, trials: number): { readonly fingerprint: string
   return { fingerprint: createHash('sha256').update(JSON.stringify(splits)).digest('hex'), splits };
 }
 
-function reportBest(cluster: Cluster, trials: readonly TrialResult[], { metric, goal }: SweepOptions): void {
-  const best = bestOf(trials, metric, goal);
+function reportBest(cluster: Cluster, trials: readonly TrialResult[], { metric, mode }: SweepOptions): void {
+  const best = bestOf(trials, metric, mode);
   const values = { 'sweep/trials': trials.length, ...(best !== null && { 'sweep/best': best.value }) };
   cluster.report(values, { step: trials.length });
 }
 
 const OPTIONS: OptionRules<SweepOptions> = {
   metric: isTextNotEmpty,
-  goal: isOneOf('maximize', 'minimize'),
+  mode: isOneOf('max', 'min'),
   output: isTextNotEmpty,
   onError: isOneOf('fail', 'record'),
   version: isText,
 };
 
 function checkArguments(cluster: Cluster, configurations: readonly Configuration[], options: SweepOptions): void {
-  // An absent metric or goal is invalid, too.
-  checkOptionValues<SweepOptions>('sweep', { ...options, metric: options?.metric ?? '', goal: options?.goal ?? ('' as Goal) }, OPTIONS);
+  // An absent metric or mode is invalid, too.
+  checkOptionValues<SweepOptions>(
+    'sweep',
+    { ...options, metric: options?.metric ?? '', mode: options?.mode ?? ('' as SweepMode) },
+    OPTIONS,
+  );
   if ((cluster.worldSize ?? 1) > 1) {
     throw new TonyError('USAGE', `the tasks of role ${cluster.role} train together, so they cannot run separate trials`, {
       hint: 'Set kind: independent for the role in job.yaml.',
@@ -323,10 +327,10 @@ class SweepOutput<C extends Configuration> {
     return [...this.#read.values()];
   }
 
-  async finish(all: readonly TrialResult<C>[], { metric, goal }: SweepOptions): Promise<void> {
+  async finish(all: readonly TrialResult<C>[], { metric, mode }: SweepOptions): Promise<void> {
     await this.#storage.write(joinUri(this.#uri, 'results.csv'), Buffer.from(csvOf(tableOf(all))));
     const trials = all.map((trial) => JSON.parse(encodeTrial(trial)) as unknown);
-    const bytes = Buffer.from(`${JSON.stringify({ version: 1, metric, goal, trials }, null, 1)}\n`);
+    const bytes = Buffer.from(`${JSON.stringify({ version: 1, metric, mode, trials }, null, 1)}\n`);
     await this.#storage.write(joinUri(this.#uri, 'results.json'), bytes);
   }
 }

@@ -16,6 +16,11 @@ export function gangTasks(state: JobState): Task[] {
   return state.tasks.filter(({ role }) => inGang(role));
 }
 
+/** Returns true if all programs that train together have ended for good. A job without such programs does not train. */
+export function hasTrainingEnded(state: JobState): boolean {
+  return gangTasks(state).every(isOver);
+}
+
 export function memberTasks(state: JobState): Task[] {
   return state.tasks.filter(isMember);
 }

@@ -33,7 +33,7 @@ from .._task import context
 
 # training/sweep/sweep.ts describes the format of the output folder.
 _DESCRIPTION = "_SWEEP"
-_GOALS = ("maximize", "minimize")
+_MODES = ("max", "min")
 
 
 class Trial:
@@ -46,7 +46,7 @@ class Trial:
         # Value of each parameter.
         self.configuration = dict(sweep.configurations[index])
         # URI of a folder for the trial's files. Outside a job, None if the sweep has no output folder.
-        self.output_dir = None if sweep.output is None else f"{sweep.output}/{self.name}"
+        self.output_uri = None if sweep.output_uri is None else f"{sweep.output_uri}/{self.name}"
         self._sweep = sweep
         self._started = time.monotonic()
         self._is_over = False
@@ -86,13 +86,13 @@ class Sweep:
     """Sweep whose trials run while the program iterates over it. See tony.sweep."""
 
     def __init__(
-        self, configurations: List[Configuration], metric: str, goal: str, output: Optional[str], version: str
+        self, configurations: List[Configuration], metric: str, mode: str, output: Optional[str], version: str
     ) -> None:
         self.configurations = configurations
         self.metric = metric
-        self.goal = goal
+        self.mode = mode
         # URI of the folder with the results, or None if the results are only in memory.
-        self.output = output
+        self.output_uri = output
         self._version = version
         self._results: Dict[int, TrialResult] = {}
 
@@ -100,7 +100,7 @@ class Sweep:
     def results(self) -> List[TrialResult]:
         """All results known to this task, best first. After the iteration, the list contains the results of all
         trials."""
-        return ranked(list(self._results.values()), self.metric, self.goal)
+        return ranked(list(self._results.values()), self.metric, self.mode)
 
     @property
     def best(self) -> Optional[TrialResult]:
@@ -109,7 +109,7 @@ class Sweep:
         return None if best is None else best.trial
 
     def _best(self) -> Optional[Best]:
-        return best_of(list(self._results.values()), self.metric, self.goal)
+        return best_of(list(self._results.values()), self.metric, self.mode)
 
     def __iter__(self) -> Iterator[Trial]:
         self._describe()
@@ -118,7 +118,7 @@ class Sweep:
         in_job = context().services is not None
         for place in claimed(list(numbers)) if in_job else iter(numbers):
             # A task may have failed after storing this trial's result, but before reporting the trial as finished.
-            if self.output is not None and _places.stat(place) is not None:
+            if self.output_uri is not None and _places.stat(place) is not None:
                 continue
             trial = Trial(self, numbers[place])
             yield trial
@@ -133,21 +133,21 @@ class Sweep:
             self._finish()
 
     def _place_of(self, name: str) -> str:
-        return name if self.output is None else f"{self.output}/{name}.json"
+        return name if self.output_uri is None else f"{self.output_uri}/{name}.json"
 
     def _describe(self) -> None:
         """Writes the configurations if this is the first task. Otherwise, verifies that they match those of the first
         task."""
-        if self.output is None:
+        if self.output_uri is None:
             return
-        uri = f"{self.output}/{_DESCRIPTION}"
+        uri = f"{self.output_uri}/{_DESCRIPTION}"
         description = {"version": 1, "of": self._version, "configurations": self.configurations}
         if not _write_first(uri, json_text(description) + "\n"):
             with open_file(uri) as file:
                 if json.load(file) != json.loads(json_text(description)):
                     raise TonyError(
                         "OUTPUT_MISMATCH",
-                        f"{self.output} contains trials of other configurations",
+                        f"{self.output_uri} contains trials of other configurations",
                         "Choose another output, or remove the folder.",
                     )
 
@@ -156,18 +156,18 @@ class Sweep:
         # trial.
         if context().services is not None:
             ask("storage.write-trial", _row_of(result, self.metric))
-        if self.output is None or _write_first(self._place_of(result.name), encoded(result) + "\n"):
+        if self.output_uri is None or _write_first(self._place_of(result.name), encoded(result) + "\n"):
             self._results[result.index] = result
         self._refresh()
         print(summary_of(result), flush=True)
 
     def _refresh(self) -> None:
         """Reads new results from other tasks, and reports the best result."""
-        found = set() if self.output is None else {entry.name for entry in _places.list_folder(self.output)}
+        found = set() if self.output_uri is None else {entry.name for entry in _places.list_folder(self.output_uri)}
         for index in range(len(self.configurations)):
             name = f"{_name_of(index)}.json"
             if index not in self._results and name in found:
-                with open_file(f"{self.output}/{name}") as file:
+                with open_file(f"{self.output_uri}/{name}") as file:
                     self._results[index] = decoded(file.read())
         best = self._best()
         shown = {} if best is None else {"sweep/best": best.value}
@@ -175,15 +175,15 @@ class Sweep:
 
     def _finish(self) -> None:
         table = table_of(self.results)
-        if self.output is not None:
+        if self.output_uri is not None:
             trials = [json.loads(encoded(each)) for each in self.results]
-            content = {"version": 1, "metric": self.metric, "goal": self.goal, "trials": trials}
-            with open_file(f"{self.output}/results.csv", "w") as file:
+            content = {"version": 1, "metric": self.metric, "mode": self.mode, "trials": trials}
+            with open_file(f"{self.output_uri}/results.csv", "w") as file:
                 file.write(csv_of(table))
-            with open_file(f"{self.output}/results.json", "w") as file:
+            with open_file(f"{self.output_uri}/results.json", "w") as file:
                 file.write(json.dumps(content, indent=1) + "\n")
         print(printed(table), flush=True)
-        best = best_notice(self.results, self.metric, self.goal)
+        best = best_notice(self.results, self.metric, self.mode)
         if best is not None:
             notice(best, about="sweep")
 
@@ -192,13 +192,13 @@ def sweep(
     configurations: Sequence[Configuration],
     *,
     metric: str,
-    goal: str,
+    mode: str,
     output: Optional[str] = None,
     version: str = "",
 ) -> Sweep:
     """Runs one trial for each configuration, and divides the trials among the tasks of this role, as in:
 
-    for trial in tony.sweep(tony.grid({"rate": [0.1, 0.01]}), metric="accuracy", goal="maximize"):
+    for trial in tony.sweep(tony.grid({"rate": [0.1, 0.01]}), metric="accuracy", mode="max"):
         trial.finish(accuracy=train(**trial.configuration))
 
     The role must not have ranks (`kind: independent`), and all its tasks must pass the same configurations. The
@@ -206,7 +206,7 @@ def sweep(
     previous trial has ended. Each result is stored immediately, so no task repeats a finished trial. If a task fails,
     another task runs its unfinished trial. When all trials have ended, the iterator ends in all tasks.
 
-    `goal` is "maximize" or "minimize". `output` is the folder for the results. It is a URI, or a name in the job's
+    `mode` is "max" if the highest value of the metric is the best, and "min" if the lowest is. `output` is the folder for the results. It is a URI, or a name in the job's
     output folder, and defaults to `sweep`. A later job with the same output runs only the missing trials. `version`
     distinguishes sweeps with the same configurations. Change it if a change in your code affects the results. Outside a
     job, this process runs all trials. It keeps the results in memory unless `output` is set.
@@ -216,8 +216,8 @@ def sweep(
     """
     if not isinstance(metric, str) or metric == "":
         raise TonyError("USAGE", "metric must be the name of a metric")
-    if goal not in _GOALS:
-        raise TonyError("USAGE", f'goal is {json_text(goal)}, but must be "maximize" or "minimize"')
+    if mode not in _MODES:
+        raise TonyError("USAGE", f'mode is {json_text(mode)}, but must be "max" or "min"')
     if (context().world_size or 1) > 1:
         raise TonyError(
             "USAGE",
@@ -235,7 +235,7 @@ def sweep(
         {name: plain_value(f"the value of {name} in configuration {index}", value) for name, value in each.items()}
         for index, each in enumerate(configurations)
     ]
-    return Sweep(plain, metric, goal, _folder_of(output), version)
+    return Sweep(plain, metric, mode, _folder_of(output), version)
 
 
 def _folder_of(output: Optional[str]) -> Optional[str]:
@@ -243,7 +243,7 @@ def _folder_of(output: Optional[str]) -> Optional[str]:
     if output is not None and _places.is_uri(output):
         return output.rstrip("/")
     if task.in_job:
-        return f"{task.output_dir}/{output or 'sweep'}"
+        return f"{task.output_uri}/{output or 'sweep'}"
     return None if output is None else Path(output).absolute().as_uri()
 
 

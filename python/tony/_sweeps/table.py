@@ -32,9 +32,9 @@ class Best(NamedTuple):
     value: float
 
 
-def ranked(results: Sequence[TrialResult], metric: str, goal: str) -> List[TrialResult]:
+def ranked(results: Sequence[TrialResult], metric: str, mode: str) -> List[TrialResult]:
     """Sorts results from best to worst. Trials whose metric is missing, NaN or infinite come last."""
-    sign = -1 if goal == "maximize" else 1
+    sign = -1 if mode == "max" else 1
 
     def rank(result: TrialResult) -> float:
         value = result.metrics.get(metric, math.nan)
@@ -43,9 +43,9 @@ def ranked(results: Sequence[TrialResult], metric: str, goal: str) -> List[Trial
     return sorted(results, key=lambda each: (rank(each), each.index))
 
 
-def best_of(results: Sequence[TrialResult], metric: str, goal: str) -> Optional[Best]:
+def best_of(results: Sequence[TrialResult], metric: str, mode: str) -> Optional[Best]:
     """Returns the best result, or None if no trial has a finite metric."""
-    first = next(iter(ranked(results, metric, goal)), None)
+    first = next(iter(ranked(results, metric, mode)), None)
     value = math.nan if first is None else first.metrics.get(metric, math.nan)
     return Best(first, value) if first is not None and math.isfinite(value) else None
 
@@ -71,9 +71,9 @@ def summary_of(result: TrialResult) -> str:
     return f"{title_of(result)}: {values if result.error is None else result.error} ({_seconds(result)} s)"
 
 
-def best_notice(results: Sequence[TrialResult], metric: str, goal: str) -> Optional[str]:
+def best_notice(results: Sequence[TrialResult], metric: str, mode: str) -> Optional[str]:
     """Returns the notice that names the best trial."""
-    best = best_of(results, metric, goal)
+    best = best_of(results, metric, mode)
     if best is None:
         return None
     return f"the best of {len(results)} trials is {title_of(best.trial)}: {metric} {_shortened(best.value)}"
