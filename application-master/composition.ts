@@ -19,7 +19,7 @@ import { LocalNegotiator } from './containers/local-negotiator.ts';
 import type { Negotiator } from './containers/negotiator.ts';
 import { containerResources, YarnNegotiator } from './containers/yarn-negotiator.ts';
 import { Gatekeeper } from './gatekeeper.ts';
-import { heartbeatIntervalMs, leaseMs } from './job/state/timeouts.ts';
+import { endMs, heartbeatIntervalMs, leaseMs } from './job/state/timeouts.ts';
 import { JobShell, now } from './job-shell.ts';
 import { LiveJobView } from './pages/live-job-view.ts';
 import { MasterVitals } from './pages/master-vitals.ts';
@@ -132,7 +132,11 @@ function createServers({ frozen, attempt, secrets }: MasterSettings, job: JobShe
     join: (containerId, id, stream) => relay.join(containerId, id, stream),
     log,
   });
-  return { executors, sessions: frozen.job.remoteAccess ? new SessionServer({ ...secrets, relay, log }) : null };
+  const kill = (reason: string): number => {
+    job.hear({ type: 'kill', reason });
+    return endMs(frozen.job);
+  };
+  return { executors, sessions: frozen.job.remoteAccess ? new SessionServer({ ...secrets, relay, kill, log }) : null };
 }
 
 function createTokenKeeper(

@@ -115,9 +115,13 @@ export const roleSchema = z.strictObject({
     .describe('Whether, how often and after which exit codes failed tasks of this role restart.')
     .prefault({}),
   timeout: duration(
-    "Time limit for each run of a task's program. At the limit, the program receives SIGTERM, and SIGKILL 3 s later. The task then fails, and the restart policy applies.",
+    "Time limit for each run of a task's program. At the limit, the program receives SIGTERM, and SIGKILL after its gracePeriod. The task then fails, and the restart policy applies.",
     values.TASK_TIMEOUT,
   ).optional(),
+  gracePeriod: duration(
+    "How long a program may keep running after SIGTERM, for example to save its state. Then tony-ts sends SIGKILL. This applies when the gang restarts, when a program reaches its timeout, when `endAfter` ends it, when an elastic role gives up a task, and when the job ends or `tony-ts kill` ends it. The task's next program starts only after the program has ended. There is no grace period if YARN itself ends the container (a preemption, a lost node, `yarn application -kill`, a kill by a user other than the job's, or a kill with `remoteAccess: false`), or if the executor cannot reach an ApplicationMaster before its lease expires.",
+    values.GRACE_PERIOD,
+  ).prefault('3s'),
   after: z
     .union([condition, atLeastOne(condition).max(values.MOST_ROLES, { error: values.TOO_MANY_CONDITIONS })], {
       error: 'expected {role, state}, or a list of these',

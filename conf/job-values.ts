@@ -3,6 +3,7 @@ import { FRAMEWORK_NAMES } from './frameworks/names.ts';
 import { ROLE_KINDS, WIRE_SECURITY } from './job.ts';
 import { MOST_PROCESSES } from './processes.ts';
 import { isRoleTag, LONGEST_TAG } from './role-tags.ts';
+import { MOST_GRACE_MS } from './values/lease.ts';
 import { isReservedVariable } from './values/reserved-variables.ts';
 import { ROLE_NAME } from './values/role-name.ts';
 import { count, text } from './values/value-schemas.ts';
@@ -76,6 +77,8 @@ export const HEARTBEAT_INTERVAL = { min: 100, max: 60_000 };
 export const JOB_TIMEOUT = { min: 1000 };
 export const TASK_TIMEOUT = { min: 1000 };
 export const END_WITHIN = { min: 0 };
+/** A job's end, and the next program of a task, wait for the grace period. */
+export const GRACE_PERIOD = { min: 0, max: MOST_GRACE_MS };
 
 export const MASTER_START_TIMEOUT = { min: 1000 };
 /**

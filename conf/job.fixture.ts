@@ -21,6 +21,7 @@ export function role({ restart, ...changes }: RoleChanges & Pick<Role, 'name'>):
     docker: null,
     restart: { ...RESTART, ...restart },
     timeoutMs: null,
+    gracePeriodMs: 3_000,
     after: [],
     endAfter: null,
     kind: 'independent',

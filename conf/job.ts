@@ -157,6 +157,8 @@ export interface Role {
   };
   /** Time limit in ms for each run of a task's program, or null for no limit. */
   readonly timeoutMs: number | null;
+  /** Time in ms between SIGTERM and SIGKILL when tony-ts ends a program. */
+  readonly gracePeriodMs: number;
   /** Conditions that other roles must meet before the job requests containers for this role. */
   readonly after: readonly RoleCondition[];
   /** Rule that this role's tasks must end soon after other roles have ended, or null if there is no such rule. */

@@ -110,6 +110,8 @@ export interface TonyMessages {
     readonly readers: number;
     readonly records?: number | undefined;
   };
+  KillRequest: { readonly reason: string };
+  KillReply: { readonly withinMs: number };
   SessionMessage: {
     readonly request?: TonyMessages['SessionRequest'] | undefined;
     readonly joining?: TonyMessages['Joining'] | undefined;
@@ -146,5 +148,8 @@ export interface TonyServices {
     readonly Join: { request: 'SessionMessage'; response: 'SessionMessage'; streams: true };
   };
   Feed: { readonly Put: { request: 'ProducerMessage'; response: 'FeedMessage'; streams: true } };
-  Sessions: { readonly Open: { request: 'SessionMessage'; response: 'SessionMessage'; streams: true } };
+  Sessions: {
+    readonly Open: { request: 'SessionMessage'; response: 'SessionMessage'; streams: true };
+    readonly Kill: { request: 'KillRequest'; response: 'KillReply'; streams: false };
+  };
 }

@@ -9,9 +9,15 @@ import {
   step,
 } from './executor-machine.ts';
 
+const GRACE_MS = 3_000;
+
 type UntimedEvent = ExecutorEvent extends infer One ? (One extends ExecutorEvent ? Omit<One, 'now'> : never) : never;
 
-function run(events: readonly UntimedEvent[], state = createExecutor(0), now = 0): { state: ExecutorState; actions: ExecutorAction[] } {
+function run(
+  events: readonly UntimedEvent[],
+  state = createExecutor(0, GRACE_MS),
+  now = 0,
+): { state: ExecutorState; actions: ExecutorAction[] } {
   const actions: ExecutorAction[] = [];
   let current = state;
   for (const event of events) {
@@ -75,7 +81,7 @@ describe('the executor', () => {
       state,
     );
     expect(prepared.actions).toEqual([
-      { type: 'kill', gently: false },
+      { type: 'kill', gently: true },
       { type: 'bind', generation: 4 },
       { type: 'say-ready', generation: 4, port: 101 },
       { type: 'say-ready', generation: 4, port: 101 },
@@ -115,6 +121,28 @@ describe('the executor', () => {
     expect(run([exit(3, -1)], state).actions).toMatchObject([{ type: 'say-exited' }, { type: 'say-left' }, { type: 'leave', exitCode: 0 }]);
     expect(step(state, { type: 'tick', now: 14_000 }).actions).toEqual([]);
     expect(step(state, { type: 'tick', now: 16_000 }).actions).toMatchObject([{ type: 'leave' }]);
+  });
+
+  it('waits for the grace period of its role, and then for a killed program', () => {
+    const started = run(startedOnce, createExecutor(0, 60_000)).state;
+    const { state } = run([{ type: 'stop', reason: 'done', atOnce: false }], started);
+    expect(step(state, { type: 'tick', now: 72_000 }).actions).toEqual([]);
+    expect(step(state, { type: 'tick', now: 72_001 }).actions).toMatchObject([{ type: 'leave' }]);
+    const hurried = run([{ type: 'stop', reason: 'lost', atOnce: true }], state, 5_000);
+    expect(hurried.actions).toEqual([{ type: 'kill', gently: false }]);
+    expect(step(hurried.state, { type: 'tick', now: 17_001 }).actions).toMatchObject([{ type: 'leave' }]);
+  });
+
+  it('the expiry of the lease ends the grace period, because a successor may start', () => {
+    const started = run(startedOnce, createExecutor(0, 60_000)).state;
+    for (const order of [
+      { type: 'stop', reason: 'done', atOnce: false },
+      { type: 'prepare', generation: 4 },
+    ] as const) {
+      let { state } = run([order, { type: 'disconnected' }], started);
+      state = step(state, { type: 'tick', now: 900 }).state;
+      expect(step(state, { type: 'tick', now: 1_001 }).actions).toContainEqual({ type: 'kill', gently: false });
+    }
   });
 
   it('kills a program that was ordered to end while it was being started', () => {
@@ -188,7 +216,7 @@ describe('the executor', () => {
     const world = fc.constantFrom('bind', 'start', 'end', 'none');
     fc.assert(
       fc.property(fc.array(fc.tuple(anyEvent, world), { maxLength: 60 }), (turns) => {
-        let state = createExecutor(0);
+        let state = createExecutor(0, GRACE_MS);
         let now = 0;
         let port = 100;
         let left = false;
@@ -209,7 +237,7 @@ describe('the executor', () => {
               binds.push(action.generation);
             } else if (action.type === 'leave') {
               left = true;
-              if (now - (state.leaving?.since ?? now) <= 15_000) {
+              if (now <= (state.leaving?.until ?? now)) {
                 expect(program).toBeNull();
               }
             } else if (action.type === 'spawn') {

@@ -16,6 +16,8 @@ export interface ExecutorState {
   readonly lastContact: number;
   readonly lastTick: number;
   readonly leaseMs: number;
+  /** Time in ms that a program has between SIGTERM and SIGKILL. */
+  readonly graceMs: number;
   /** Generation that the program belongs to or, if no program has started, for which the port was bound. 0 before the first generation. */
   readonly generation: number;
   /** Port number, or 0 while no port is bound. */
@@ -34,7 +36,8 @@ export type ProgramState =
 export type ReportedState = Pick<TonyMessages['Hello'], 'generation' | 'phase' | 'port'>;
 
 export interface Leaving {
-  readonly since: number;
+  /** Time in ms until which to wait for the program to exit. */
+  readonly until: number;
   readonly exitCode: number;
   readonly reason: string;
 }
@@ -86,12 +89,12 @@ export interface ExecutorStep {
  */
 const HELD_UP_MS = 5_000;
 /**
- * Maximum time in ms to wait for a killed program to exit. The wait is limited, because a process can hang on a disk operation. After this
- * time, the executor exits without reporting that the program has exited.
+ * Maximum time in ms to wait for a program to exit after SIGKILL, and for its last checkpoint to be stored. The wait is limited, because a
+ * process can hang on a disk operation. After this time, the executor exits without reporting that the program has exited.
  */
-const LEAVE_MS = 15_000;
+const LEAVE_MS = 12_000;
 
-export function createExecutor(now: number): ExecutorState {
+export function createExecutor(now: number, graceMs: number): ExecutorState {
   return {
     link: 'lost',
     masterAttempt: 0,
@@ -99,6 +102,7 @@ export function createExecutor(now: number): ExecutorState {
     lastTick: now,
     // The default until an ApplicationMaster sends the lease.
     leaseMs: LEAST_LEASE_MS,
+    graceMs,
     generation: 0,
     port: 0,
     program: null,
@@ -220,7 +224,7 @@ function prepare(state: ExecutorState, generation: number): ExecutorStep {
   }
   const next = { ...state, preparing: generation };
   if (lives(state.program)) {
-    return { state: next, actions: [{ type: 'kill', gently: false }] };
+    return { state: next, actions: [{ type: 'kill', gently: true }] };
   }
   // A port is already being bound for an older generation. When it is bound, `bound` orders another port for the newest generation.
   if (state.preparing !== null) {
@@ -283,9 +287,9 @@ function exited(state: ExecutorState, exit: TonyMessages['Exited']): ExecutorSte
 function leave(state: ExecutorState, now: number, exitCode: number, reason: string, gently: boolean): ExecutorStep {
   if (state.leaving !== null) {
     // The program has already been told to exit. If this order does not allow a grace period, kill the program immediately.
-    return !gently && lives(state.program) ? { state, actions: [{ type: 'kill', gently: false }] } : only(state);
+    return !gently && lives(state.program) ? killAtOnce(state, state.leaving, now) : only(state);
   }
-  const leaving = { since: now, exitCode, reason };
+  const leaving = { until: now + (gently ? state.graceMs : 0) + LEAVE_MS, exitCode, reason };
   return lives(state.program)
     ? {
         state: { ...state, leaving },
@@ -297,6 +301,12 @@ function leave(state: ExecutorState, now: number, exitCode: number, reason: stri
     : { state: { ...state, leaving }, actions: [{ type: 'say-left' }, left(leaving)] };
 }
 
+/** Ends the grace period of a program that has been told to exit. */
+function killAtOnce(state: ExecutorState, leaving: Leaving, now: number): ExecutorStep {
+  const next = { ...state, leaving: { ...leaving, until: Math.min(leaving.until, now + LEAVE_MS) } };
+  return { state: next, actions: [{ type: 'kill', gently: false }] };
+}
+
 function left({ exitCode, reason }: Leaving): ExecutorAction {
   return { type: 'leave', exitCode, reason };
 }
@@ -306,10 +316,15 @@ function tick(state: ExecutorState, now: number): ExecutorStep {
   // After a suspension, the link may be broken even though it is still marked as open. Wait for the next tick, which shows whether it
   // works.
   const next = { ...state, lastTick: now, lastContact: state.link === 'open' && !heldUp ? now : state.lastContact };
+  const hasLease = next.link === 'open' || now - next.lastContact <= next.leaseMs;
   if (next.leaving !== null) {
-    return now - next.leaving.since > LEAVE_MS ? { state: next, actions: [left(next.leaving)] } : only(next);
+    if (now > next.leaving.until) {
+      return { state: next, actions: [left(next.leaving)] };
+    }
+    // A successor may start once the lease has expired, so the lease also ends the grace period.
+    return hasLease || !lives(next.program) ? only(next) : killAtOnce(next, next.leaving, now);
   }
-  if (next.link === 'open' || now - next.lastContact <= next.leaseMs) {
+  if (hasLease) {
     return only(next);
   }
   const seconds = Math.round((now - next.lastContact) / 1000);

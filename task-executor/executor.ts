@@ -66,7 +66,7 @@ export class Executor {
     this.#settings = settings;
     this.#environment = environment;
     this.#log = log;
-    this.#state = createExecutor(performance.now());
+    this.#state = createExecutor(performance.now(), settings.role.gracePeriodMs);
     this.#gpus = new GpuUsage(settings.role.resources.gpus > 0);
     this.left = new Promise((resolve) => {
       this.#resolveLeft = resolve;
@@ -210,6 +210,7 @@ export class Executor {
       stderr,
       listener: inherits ? port.descriptor : null,
       guard: this.#guard,
+      graceMs: this.#settings.role.gracePeriodMs,
       ready: sync.opened,
     }).catch((error: unknown) => {
       sync.abort();

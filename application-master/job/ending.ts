@@ -59,15 +59,16 @@ export function detach(transition: Transition, slot: number, how: Detachment, re
         : heardAt + outlivesMs(transition.state.frozen, role.name),
     attached,
     reported: how === 'unreachable' ? 'presumed' : how === 'preempted' ? 'preempted' : 'nothing',
-    stopAt: transition.now + (attached && how !== 'stop' ? LIMITS.leaveMs : LIMITS.stopAgainMs),
+    stopAt: transition.now + (attached && how !== 'stop' ? role.gracePeriodMs + LIMITS.leaveMs : LIMITS.stopAgainMs),
     drains: how === 'leave' && mayRun,
     refundable,
   });
 }
 
+/** Returns the task's container to the cluster. A running program may save its state first, unless its task is spare. */
 export function giveBack(transition: Transition, task: Task, reason: string): void {
   if (task.container !== null) {
-    detach(transition, task.slot, 'stop', reason);
+    detach(transition, task.slot, task.executor?.mayRun === true && !task.role.spare ? 'leave' : 'stop', reason);
   }
   transition.update(task.slot, { state: 'requested', wait: { since: transition.now } });
 }

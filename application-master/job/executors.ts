@@ -11,8 +11,8 @@ import { oneLine, programEnd } from './state/diagnostics.ts';
 import type { EventFromExecutor, ProgramExit, Progress } from './state/events.ts';
 import { hear } from './state/executor-clock.ts';
 import { currentGeneration, isOver, jobOf, LIMITS, nameOf, type Task, type TaskExecutor, type TaskNotice } from './state/job-state.ts';
-import { isIndependentlyReplaceable, isMember, memberTasks, peerNumber } from './state/membership.ts';
-import { graceMs } from './state/timeouts.ts';
+import { isIndependentlyReplaceable, isInGracePeriod, isMember, memberTasks, peerNumber } from './state/membership.ts';
+import { incidentMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
 // Handlers for messages from executors. A handler first finds the task to which the container is assigned. A container without a task
@@ -227,10 +227,17 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
       transition.updateExecutor(slot, { stoppedSince });
     }
   }
-  if (executor === null || executor.program?.generation !== event.generation || progress === null) {
+  if (executor === null || progress === null) {
     return;
   }
   const task = transition.task(slot);
+  if (executor.program?.generation !== event.generation) {
+    // A program of the generation that has just ended may store a checkpoint in its grace period.
+    if (isInGracePeriod(transition.state, task) && event.generation === transition.state.generation) {
+      noteCheckpoint(transition, progress.checkpointStep);
+    }
+    return;
+  }
   const metrics = Object.entries(progress.metrics).filter(([, value]) => Number.isFinite(value));
   transition.update(slot, {
     progress: {
@@ -239,10 +246,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
       metrics: Object.fromEntries([...Object.entries(task.progress.metrics), ...metrics].slice(-LIMITS.metrics)),
     },
   });
-  if (progress.checkpointStep > 0 && progress.checkpointStep !== transition.state.training.checkpointStep) {
-    transition.patchTraining({ checkpointStep: progress.checkpointStep });
-    transition.checkpointed = true;
-  }
+  noteCheckpoint(transition, progress.checkpointStep);
   for (const { text, about } of progress.notices.slice(0, LIMITS.notices)) {
     const notice = { task: nameOf(task), text: oneLine(text), about };
     const outdated = (each: TaskNotice) => about !== '' && each.about === about && each.task === notice.task;
@@ -337,7 +341,7 @@ function deferredUntil(transition: Transition, task: Task, exit: ProgramExit): n
     return Number.MAX_SAFE_INTEGER;
   }
   if (lostRank !== null) {
-    return lostRank.since + graceMs(jobOf(transition.state));
+    return lostRank.since + incidentMs(jobOf(transition.state));
   }
   return isSignalled(programEnd(exit)) && isLastStraw(transition.state, task) ? transition.now + LIMITS.truthMs : transition.now;
 }
@@ -371,6 +375,14 @@ function noteStart(transition: Transition, slot: number, generation: Generation)
   const { startedAt, generation: newest, programStarts } = transition.task(slot);
   const isNew = startedAt === null || generation > newest;
   transition.update(slot, { generation, ...(isNew && { startedAt: transition.now, programStarts: programStarts + 1 }) });
+}
+
+/** Records the step of the newest checkpoint that a program has stored. 0 stands for none. */
+function noteCheckpoint(transition: Transition, checkpointStep: number): void {
+  if (checkpointStep > 0 && checkpointStep !== transition.state.training.checkpointStep) {
+    transition.patchTraining({ checkpointStep });
+    transition.checkpointed = true;
+  }
 }
 
 /**

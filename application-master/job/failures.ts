@@ -55,7 +55,7 @@ export function lossOf(state: JobState, { container, executor, role, startedAt }
     return { kind: 'time-limit', ms: role.timeoutMs };
   }
   const unanswered = msSince(executor.awaiting?.since);
-  if (executor.awaiting === null || unanswered < answerMs(job)) {
+  if (executor.awaiting === null || unanswered < answerMs(job, role)) {
     return null;
   }
   return { kind: 'unanswered', order: executor.awaiting.answer === 'ready' ? 'prepare' : 'start', ms: unanswered };

@@ -45,7 +45,7 @@ export function decideSuccess(transition: Transition): void {
 
 /**
  * Ends the job in three steps. First, the result is saved, so that a later attempt does not consider stopped tasks lost. Then, containers
- * receive stop orders. Finally, programs get a short time to exit. Every step has a timeout, because storage may be unavailable and
+ * receive stop orders. Finally, programs get their grace periods to exit. Every step has a timeout, because storage may be unavailable and
  * programs may not exit.
  */
 export function finish(transition: Transition): void {
@@ -64,7 +64,8 @@ export function finish(transition: Transition): void {
   const stopping = { ...decision, stoppedAt: decision.stoppedAt ?? transition.now };
   transition.patch({ decision: stopping });
   const draining = [...transition.state.ending.values()].filter((each) => each.drains);
-  if (draining.length > 0 && transition.now < stopping.stoppedAt + LIMITS.drainMs) {
+  const graces = draining.map((each) => transition.state.frozen.job.roles.find(({ name }) => name === each.role)?.gracePeriodMs ?? 0);
+  if (draining.length > 0 && transition.now < stopping.stoppedAt + Math.max(...graces) + LIMITS.drainMs) {
     return;
   }
   for (const each of draining) {

@@ -6,7 +6,7 @@ import type { ProgramExit } from './state/events.ts';
 import { type ExecutorClock, masterTime } from './state/executor-clock.ts';
 import { hasEnded, type JobState, jobOf, LIMITS, nameOf, type Task, type TaskExecutor } from './state/job-state.ts';
 import { isIndependentlyReplaceable, isMember, memberTasks, peerNumber, restartsAlone } from './state/membership.ts';
-import { graceMs } from './state/timeouts.ts';
+import { incidentMs } from './state/timeouts.ts';
 
 // When one program of a gang fails, the programs of its peers usually fail too, within milliseconds. Only the first failure is the cause, but
 // reports can arrive in any order. This file decides which failure came first. Evidence, from strongest to weakest: a cause that the cluster
@@ -136,7 +136,7 @@ function knownUntil({ executor }: Task): number {
 
 /**
  * Returns the member to charge with a failure if members have reported a lost peer and no failure has explained their reports within
- * `graceMs`. Otherwise, returns null. Selects the member that is named in the most reports. If several members qualify, prefers one that
+ * `incidentMs`. Otherwise, returns null. Selects the member that is named in the most reports. If several members qualify, prefers one that
  * has not sent a report itself.
  */
 export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
@@ -146,7 +146,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
   const tasks = memberTasks(state);
   const number = (task: Task) => peerNumber(tasks, task);
   const reporters = tasks.filter((task) => task.executor !== null && task.executor.lostRank !== null);
-  const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= graceMs(jobOf(state)));
+  const due = reporters.find((task) => state.now - (task.executor?.lostRank?.since ?? state.now) >= incidentMs(jobOf(state)));
   if (due === undefined) {
     return null;
   }

@@ -10,6 +10,7 @@ import {
   gangTasks,
   isGivenUp,
   isIndependentlyReplaceable,
+  isInGracePeriod,
   isMember,
   memberTasks,
   missingTasks,
@@ -106,6 +107,9 @@ function chooseMembers(transition: Transition): Task[] | null {
     return null;
   }
   const late = tasks.filter((task) => !isOver(task) && !isReady(task, generation));
+  if (late.some((task) => isInGracePeriod(state, task))) {
+    return null;
+  }
   const waitMs = late.some(({ container }) => container !== null) ? LIMITS.arrivingMs : late.length > 0 ? LIMITS.moreMs : 0;
   return transition.now - since < waitMs ? null : tasks.filter((task) => isReady(task, generation));
 }

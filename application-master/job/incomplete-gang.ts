@@ -8,7 +8,7 @@ import { unclaim } from './gang.ts';
 import { describeMissing, gangShortage } from './pending-reasons.ts';
 import { next } from './state/counters.ts';
 import { type Gang, isOver, type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
-import { awaitedTasks, gangTasks, missingTasks } from './state/membership.ts';
+import { awaitedTasks, gangTasks, isInGracePeriod, missingTasks } from './state/membership.ts';
 import type { Transition } from './state/transition.ts';
 
 // YARN allocates containers one by one, so a gang must hold containers for a short time until it is complete. A gang that holds its
@@ -29,6 +29,11 @@ export function watchIncompleteGang(transition: Transition): void {
   // The gang is complete and is waiting only for storage, so the timeout does not apply.
   if (missing.length === 0) {
     transition.patchGang({ since: transition.now, rounds: 0 });
+    return;
+  }
+  // The timeout applies to missing containers, and begins after the grace periods of the earlier programs.
+  if (missing.some((task) => isInGracePeriod(transition.state, task))) {
+    transition.patchGang({ since: transition.now });
     return;
   }
   if (transition.now - gang.since >= timeoutMs * (gang.rounds + 1)) {

@@ -98,6 +98,57 @@ describe('jobs without failures', () => {
     ]);
   });
 
+  it.each([
+    ['when it has failed', (scene: JobScenario) => scene.exit(scene.container('worker:0'), 3)],
+    ['when it is killed', (scene: JobScenario) => scene.say({ type: 'kill', reason: 'enough' })],
+  ])('a job waits for the longest grace period of the programs that still run %s', (_, end) => {
+    const restart = { policy: 'never' } as const;
+    const scene = JobScenario.running(
+      frozen({ roles: [workers({ instances: 1, restart, gracePeriodMs: 1_000 }), role({ name: 'store', gracePeriodMs: 60_000 })] }),
+    );
+    const store = scene.container('store:0');
+    end(scene);
+    expect(scene.actions.filter(({ type }) => type === 'stop-program')).not.toContainEqual(expect.objectContaining({ atOnce: true }));
+    scene.wait(50_000);
+    expect(scene.result).toBeNull();
+    expect(scene.ordered('stop-container')).not.toContain(store);
+    scene.wait(13_000);
+    expect(scene.result).not.toBeNull();
+  });
+
+  it('the timeouts of a gang begin after the grace periods of its earlier programs', () => {
+    const grace = { gracePeriodMs: 200_000 };
+    const scene = JobScenario.running(frozen({ gang: { timeoutMs: 60_000 }, roles: [workers(grace)] }));
+    const survivor = scene.container('worker:0');
+    scene.exit(scene.container('worker:1'), 3);
+    expect(scene.ordered('prepare')).toEqual([survivor]);
+    scene.wait(190_000);
+    expect(scene.container('worker:0')).toBe(survivor);
+    expect(scene.history.some((line) => line.startsWith('gang-timeout') || line.startsWith('gang-returned'))).toBe(false);
+    scene.ready(survivor, 2);
+    scene.serve();
+    expect(scene.state.generation).toBe(2);
+  });
+
+  it('a checkpoint that a program stores in its grace period counts', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers({ gracePeriodMs: 60_000 })] }));
+    const survivor = scene.container('worker:0');
+    scene.exit(scene.container('worker:1'), 3);
+    const progress = { step: 40, metrics: {}, checkpointStep: 40, notices: [], ending: false, earlyEnd: null, lostRank: null };
+    scene.say({ type: 'heartbeat', containerId: survivor, generation: 1, usage: null, progress, clock: 0 });
+    expect(scene.state.training.checkpointStep).toBe(40);
+    scene.wait(61_000);
+    scene.say({
+      type: 'heartbeat',
+      containerId: survivor,
+      generation: 1,
+      usage: null,
+      progress: { ...progress, checkpointStep: 50 },
+      clock: 0,
+    });
+    expect(scene.state.training.checkpointStep).toBe(40);
+  });
+
   it('a job releases containers that it did not request, even after its end', () => {
     const scene = JobScenario.running(twoWorkers);
     expect(scene.ordered('release')).toEqual([]);

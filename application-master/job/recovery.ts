@@ -10,7 +10,7 @@ import { describeWaitingRoles } from './role-order.ts';
 import type { Cause } from './state/diagnostics.ts';
 import { hasEnded, jobOf, nameOf, type Task } from './state/job-state.ts';
 import { canBeGivenUp, gangTasks, isExpendable, isMember, memberTasks, restartsAlone } from './state/membership.ts';
-import { graceMs } from './state/timeouts.ts';
+import { incidentMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
 // The recovery steps in chronological order, from the loss of a task until the next generation starts. A new job begins with step 4: to the
@@ -109,7 +109,7 @@ function endGeneration(transition: Transition, task: Task, what: string): void {
   if (transition.gang?.phase === 'forming') {
     return;
   }
-  newGeneration(transition, { incidentUntil: transition.now + graceMs(jobOf(transition.state)), why: `${nameOf(task)} ${what}` });
+  newGeneration(transition, { incidentUntil: transition.now + incidentMs(jobOf(transition.state)), why: `${nameOf(task)} ${what}` });
 }
 
 /**

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { status } from '@grpc/grpc-js';
+import { type Metadata, status } from '@grpc/grpc-js';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import type { Logger } from '../../platform/log.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
@@ -13,6 +13,7 @@ import type { SessionRelay } from './session-relay.ts';
 /** Timeout in ms for a client's first message. */
 const REQUEST_MS = 10_000;
 const MAXIMUM_STREAMS = 256;
+const WRONG_TOKEN = 'The session token is wrong.';
 
 export interface SessionServerOptions {
   /** Certificate in PEM format. */
@@ -20,10 +21,12 @@ export interface SessionServerOptions {
   readonly privateKey: Secret;
   readonly jobSecret: Secret;
   readonly relay: SessionRelay;
+  /** Ends the job as killed. Returns the time in ms in which the job ends if the cluster responds. */
+  readonly kill: (reason: string) => number;
   readonly log: Logger;
 }
 
-/** Accepts sessions from the job's user, who authenticates with a token from the staging folder. */
+/** Accepts sessions and kill requests from the job's user, who authenticates with a token from the staging folder. */
 export class SessionServer {
   readonly #options: SessionServerOptions;
   readonly #token: string;
@@ -34,7 +37,16 @@ export class SessionServer {
   constructor(options: SessionServerOptions) {
     this.#options = options;
     this.#token = createHmac('sha256', options.jobSecret.reveal()).update('session').digest('hex');
-    addService(this.#server, 'Sessions', { Open: (stream) => void this.#open(stream) });
+    addService(this.#server, 'Sessions', {
+      Open: (stream) => void this.#open(stream),
+      Kill: (call, answer) => {
+        if (this.#isAuthentic(call)) {
+          answer(null, { withinMs: options.kill(call.request.reason) });
+        } else {
+          answer({ code: status.UNAUTHENTICATED, details: WRONG_TOKEN });
+        }
+      },
+    });
   }
 
   async listen(address: string): Promise<number> {
@@ -52,14 +64,22 @@ export class SessionServer {
     this.#server.forceShutdown();
   }
 
+  #isAuthentic(call: { readonly metadata: Metadata; getPeer(): string }): boolean {
+    const isAuthentic = sameSecret(this.#token, call.metadata.get(SESSION_TOKEN_METADATA)[0] ?? '');
+    if (isAuthentic) {
+      this.#listener?.proven(call.getPeer());
+    } else {
+      this.#options.log.warn({ peer: call.getPeer() }, "rejected a call without the job's session token");
+    }
+    return isAuthentic;
+  }
+
   async #open(stream: ServerStream<'SessionMessage', 'SessionMessage'>): Promise<void> {
     const session = new SessionStream(stream);
-    if (!sameSecret(this.#token, stream.metadata.get(SESSION_TOKEN_METADATA)[0] ?? '')) {
-      this.#options.log.warn({ peer: stream.getPeer() }, "rejected a session without the job's session token");
-      session.refuse(status.UNAUTHENTICATED, 'The session token is wrong.');
+    if (!this.#isAuthentic(stream)) {
+      session.refuse(status.UNAUTHENTICATED, WRONG_TOKEN);
       return;
     }
-    this.#listener?.proven(stream.getPeer());
     if (this.#streams >= MAXIMUM_STREAMS) {
       session.refuse(status.RESOURCE_EXHAUSTED, `The job already has the maximum of ${MAXIMUM_STREAMS} sessions.`);
       return;

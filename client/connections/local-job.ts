@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import * as z from 'zod';
 import type { JobResult, JobStatus } from '../../conf/status/status.ts';
+import { MOST_GRACE_MS } from '../../conf/values/lease.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { HttpClient } from '../../hadoop/http/http-client.ts';
 import { TonyError } from '../../platform/errors.ts';
@@ -50,8 +51,8 @@ function readable(line: string): string {
 
 const ANSWER_MS = 5_000;
 const MAXIMUM_ANSWER_BYTES = 64 << 20;
-/** How long (ms) to wait for a killed job to end. The ApplicationMaster stops the programs before it exits. */
-const KILL_MS = 30_000;
+/** How long (ms) to wait for a killed job to end. The ApplicationMaster stops the programs before it exits, which may have grace periods. */
+const KILL_MS = 30_000 + MOST_GRACE_MS;
 /** Time limit (ms) for an ApplicationMaster attempt to appear if the process that starts the attempts is not running or not known yet. */
 const START_MS = 1_000;
 /** Time limit (ms) for an ApplicationMaster attempt to appear while the process that starts the attempts is running. */

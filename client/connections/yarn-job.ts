@@ -35,6 +35,9 @@ const APPLICATION_EVERY_MS = 2_000;
  */
 const COLLECTING_MS: Readonly<Record<string, number>> = { NOT_START: 15_000, RUNNING: 60_000 };
 const COLLECTED_EVERY_MS = 300;
+/** Time (ms) for a job that its ApplicationMaster has ended to appear as ended in YARN, and the interval between requests in this time. */
+const UNREGISTERED_MS = 10_000;
+const KILLED_EVERY_MS = 200;
 /** Interval (ms) between requests for the list of nodes, unless a container is on a node that the list lacks. */
 const NODES_EVERY_MS = 60_000;
 /** The client does not wait for log aggregation if a job has been over for this long (ms). */
@@ -145,7 +148,8 @@ export class YarnJob implements JobConnection {
   }
 
   async kill(by: KillReason = 'order'): Promise<boolean> {
-    if (ENDED.has((await this.#report()).state)) {
+    const application = await this.#report();
+    if (ENDED.has(application.state)) {
       return false;
     }
     const { user } = this.#cluster;
@@ -154,11 +158,30 @@ export class YarnJob implements JobConnection {
       interrupt: `Interrupted by ${user}.`,
       'start-timeout': this.#startDeadline?.reason ?? '',
     };
+    // Only the job's user can ask its ApplicationMaster.
+    const mayAsk = by !== 'start-timeout' && application.state === 'RUNNING' && application.user === user;
+    if (mayAsk && (await this.#killedByMaster(reasons[by]))) {
+      return true;
+    }
     const state = await this.#resourceManager.kill(this.applicationId, reasons[by]).catch(async (error: unknown) => {
       throw await this.#killRefused(error);
     });
     this.#applicationAt = Number.NEGATIVE_INFINITY;
     return state !== 'FINISHED' && state !== 'FAILED';
+  }
+
+  /** Returns true if the ApplicationMaster has ended the job, after the grace periods of its programs. */
+  async #killedByMaster(reason: string): Promise<boolean> {
+    const { requestKill } = await import('../sessions/kill-request.ts');
+    const withinMs = await requestKill(this.records, reason);
+    const deadline = performance.now() + (withinMs ?? 0) + UNREGISTERED_MS;
+    while (withinMs !== null && performance.now() < deadline) {
+      if (ENDED.has((await this.#report()).state)) {
+        return true;
+      }
+      await delay(KILLED_EVERY_MS);
+    }
+    return false;
   }
 
   /** YARN's message contains Java class names, so replace it with a clearer one. */

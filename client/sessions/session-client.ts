@@ -1,28 +1,21 @@
 import { Readable } from 'node:stream';
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import * as z from 'zod';
-import { formatAddress } from '../../platform/address.ts';
 import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { parseJson } from '../../platform/json-value.ts';
-import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
-import { clientConstructor, type ServiceClient } from '../../protos/services.ts';
-import { MAXIMUM_SESSION_MESSAGE_BYTES, SESSION_TOKEN_METADATA, type SessionAddress } from '../../protos/session-protocol.ts';
+import type { ServiceClient } from '../../protos/services.ts';
+import { SESSION_TOKEN_METADATA, type SessionAddress } from '../../protos/session-protocol.ts';
 import { SessionStream } from '../../protos/session-stream.ts';
 import type { TonyMessages } from '../../protos/tony-messages.ts';
-import { readIfStored } from '../../storage/read-if-stored.ts';
-import { joinUri } from '../../storage/uri.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { Session } from './session.ts';
+import { connectToMaster, readSessionAddress } from './session-address.ts';
 
 /** Timeout for the response to a request (ms). The ApplicationMaster and the executor have shorter timeouts. */
 const OPEN_MS = 30_000;
 /** Time for which the client tries to reach an ApplicationMaster that may be restarting (ms). */
 const MAX_WAIT_MS = 30_000;
 const BACKOFF = { firstMs: 200, mostMs: 2_000 };
-
-const Client = clientConstructor('Sessions');
 
 interface Connection {
   readonly channel: ServiceClient<'Sessions'>;
@@ -46,7 +39,7 @@ export class SessionClient {
     const until = performance.now() + MAX_WAIT_MS;
     for (let failures = 1; ; failures++) {
       const address = this.#connection === null ? await this.#readAddress() : null;
-      this.#connection ??= address && connect(address);
+      this.#connection ??= address && { channel: connectToMaster(address), token: address.token };
       const opened =
         this.#connection === null ? 'the ApplicationMaster has not published its address' : await this.#request(this.#connection, request);
       if (typeof opened !== 'string') {
@@ -110,9 +103,7 @@ export class SessionClient {
 
   /** Returns null if the job has no running ApplicationMaster. */
   async #readAddress(): Promise<SessionAddress | null> {
-    const { storage, staged } = this.#job.records;
-    const bytes = await readIfStored(storage, joinUri(staged(), 'am.json'));
-    const sessions = bytes === null ? undefined : sessionsIn(bytes.toString());
+    const sessions = await readSessionAddress(this.#job.records);
     if (sessions === null) {
       throw new TonyError('REMOTE_ACCESS_OFF', `${this.#job.applicationId} does not permit sessions: remoteAccess is false.`);
     }
@@ -142,14 +133,6 @@ const FINAL: ReadonlySet<status> = new Set([
   status.RESOURCE_EXHAUSTED,
 ]);
 
-function connect(address: SessionAddress): Connection {
-  const channel = new Client(formatAddress(address), pinnedCredentials(address.certificate), {
-    ...PINNED_CHANNEL_OPTIONS,
-    'grpc.max_receive_message_length': MAXIMUM_SESSION_MESSAGE_BYTES,
-  });
-  return { channel, token: address.token };
-}
-
 /** Returns the error for a session with an ended job. */
 export function jobEnded(applicationId: string, state: string): TonyError {
   return new TonyError('SESSION_ENDED', `${applicationId} has ended: ${state}.`, {
@@ -163,13 +146,4 @@ function refused(reason: string): TonyError {
 
 function describe({ code, details }: ServiceError): string {
   return `${status[code] ?? code}: ${details}`;
-}
-
-const publishedAddress = z.object({
-  sessions: z.object({ host: z.string(), port: z.int(), token: z.string(), certificate: z.string() }).nullable(),
-});
-
-/** Returns null if the job does not permit sessions. Returns undefined if the file is damaged or the address is incomplete. */
-function sessionsIn(text: string): SessionAddress | null | undefined {
-  return publishedAddress.safeParse(parseJson(text)).data?.sessions;
 }

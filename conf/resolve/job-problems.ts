@@ -13,7 +13,7 @@ import { chiefOf, isServing, kindOf, strategyProblems, withStrategyRoles } from 
 const INDEPENDENT: ReadonlySet<unknown> = new Set(
   [
     ['name', 'queue', 'nodeLabel', 'priority', 'tags', 'acls', 'kerberos', 'remoteAccess', 'runtime', 'python', 'docker', 'master'],
-    ['data', 'files', 'archives', 'env', 'checkpoint', 'tensorboard', 'timeout', 'heartbeat', 'gang', 'resources'],
+    ['data', 'files', 'archives', 'env', 'checkpoint', 'tensorboard', 'timeout', 'gracePeriod', 'heartbeat', 'gang', 'resources'],
   ].flat(),
 );
 

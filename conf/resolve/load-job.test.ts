@@ -57,6 +57,7 @@ describe('a job file', () => {
           servesParameters: false,
           spare: false,
           timeoutMs: null,
+          gracePeriodMs: 3_000,
           after: [],
           endAfter: null,
         },

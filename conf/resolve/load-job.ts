@@ -232,6 +232,7 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
       docker: role.docker,
       restart: { ...role.restart, onExitCodes: role.restart.onExitCodes ?? null },
       timeoutMs: role.timeout ?? null,
+      gracePeriodMs: role.gracePeriod,
       after: role.after ?? [],
       endAfter:
         role.endAfter === undefined ? null : { roles: role.endAfter.role, withinMs: role.endAfter.within, late: role.endAfter.late },

@@ -51,6 +51,7 @@ const role: z.ZodType<Role> = z.strictObject({
     onExitCodes: values.onExitCodes.nullable().default(null),
   }),
   timeoutMs: ms(values.TASK_TIMEOUT).nullable().default(null),
+  gracePeriodMs: ms(values.GRACE_PERIOD).default(3_000),
   after: z
     .array(z.strictObject({ role: values.roleName, state: values.awaitedState }))
     .max(values.MOST_ROLES, { abort: true, error: values.TOO_MANY_CONDITIONS })

@@ -21,6 +21,7 @@ export function tensorBoardRole(memoryMb: number): Role {
     docker: null,
     restart: { policy: 'on-failure', maxRestarts: 0, onExitCodes: null },
     timeoutMs: null,
+    gracePeriodMs: 3_000,
     after: [],
     endAfter: null,
     kind: 'sidecar',

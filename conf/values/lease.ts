@@ -1,5 +1,7 @@
 /** Minimum lease in ms. The lease is how long an executor keeps its program running without contact with an ApplicationMaster. */
 export const LEAST_LEASE_MS = 120_000;
+/** Maximum grace period in ms. It exceeds the minimum lease, so the end of a lease also ends a grace period. */
+export const MOST_GRACE_MS = 300_000;
 /** Maximum lease in ms if a replacement may start before the lost program has ended. */
 export const MOST_LEASE_MS = 1_800_000;
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { usePreemption } from '../capacity-preemption.ts';
 import { ROOT } from '../command.ts';
-import { noneLeft, temporaryFolder, until, useCluster } from '../harness.ts';
+import { noneLeft, temporaryFolder, USER, until, useCluster } from '../harness.ts';
 import { SubmittedJob } from './submitted-job.ts';
 
 /** What a Python program notices when tony-ts or YARN ends it early, and whether it can still save a checkpoint. */
@@ -89,18 +89,38 @@ test('a program at its time limit gets SIGTERM, and the next generation continue
   expect(await run.seen('worker-0')).toEqual([...SAVED_ON_SIGNAL, restarted]);
 });
 
-test('a program notices nothing before the gang restarts or the job is killed', async () => {
+test('before the gang restarts, and before a kill ends the job, a program has the grace period of its role', async () => {
+  const slow = { env: { SAVE_SECONDS: '6' } };
   const run = await submit({
-    roles: { worker: { command: 'PROGRAM 4' }, other: { command: 'while [ ! -e FOLDER/go ]; do sleep 0.1; done; rm FOLDER/go; exit 3' } },
+    roles: {
+      worker: { command: 'PROGRAM 4', gracePeriod: '60s', ...slow },
+      other: { command: 'while [ ! -e FOLDER/go ]; do sleep 0.1; done; rm FOLDER/go; exit 3' },
+      hasty: { kind: 'independent', command: 'PROGRAM 5', gracePeriod: '1s', ...slow },
+    },
   });
   await sees(run, 'worker-0', STARTED);
+  await sees(run, 'hasty-0', STARTED);
   await run.create('go');
-  const restarted = 'generation 2: starts after nothing';
+  const restarted = 'generation 2: starts after 4';
   await sees(run, 'worker-0', restarted);
+  expect(await run.seen('worker-0')).toEqual([...SAVED_ON_SIGNAL, restarted]);
+  expect(await cluster.run(['kill', run.job.id, '--yes'])).toMatchObject({ exitCode: 0 });
+  const final = await run.job.ended();
+  expect(final).toMatchObject({ state: 'KILLED', message: `Killed by ${USER} with tony-ts kill.` });
+  expect((await run.seen('worker-0')).slice(-2)).toEqual(['generation 2: SIGTERM, stopping False', 'generation 2: saved, stopping False']);
+  expect(await run.seen('hasty-0')).toEqual([STARTED, 'generation 1: SIGTERM, stopping False']);
+});
+
+test('a job without remote access is killed at once', async () => {
+  const run = await submit({
+    remoteAccess: false,
+    roles: { worker: { command: 'PROGRAM 8', env: { SAVE_SECONDS: '6' }, gracePeriod: '60s' } },
+  });
+  await sees(run, 'worker-0', STARTED);
   expect(await cluster.run(['kill', run.job.id, '--yes'])).toMatchObject({ exitCode: 0 });
   await cluster.ended(run.job.id);
   await noneLeft(cluster, run.job.id);
-  expect(await run.seen('worker-0')).toEqual([STARTED, restarted]);
+  expect(await run.seen('worker-0')).not.toContain('generation 1: saved, stopping False');
 });
 
 test('before a preemption, should_checkpoint() is true, and the next generation continues from the checkpoint', async () => {

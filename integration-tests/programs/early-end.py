@@ -1,5 +1,5 @@
 """Runs until tony-ts or the file FOLDER/end ends it. Records what it notices in FOLDER/ROLE-INDEX, and then saves the
-checkpoint STEP.
+checkpoint STEP. SAVE_SECONDS is the time that it needs to save, 0 by default.
 
 Usage: early-end.py FOLDER STEP
 """
@@ -22,6 +22,7 @@ def record(what):
 
 
 def save():
+    time.sleep(float(os.environ.get("SAVE_SECONDS", "0")))
     with tempfile.TemporaryDirectory() as state:
         with open(os.path.join(state, "state"), "w", encoding="utf-8") as file:
             file.write("last")

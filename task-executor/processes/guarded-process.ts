@@ -123,6 +123,10 @@ export class GuardedProcess {
       return;
     }
     if (gently) {
+      // A second order does not extend the grace period.
+      if (this.#graceEnds > 0) {
+        return;
+      }
       this.#graceEnds = performance.now() + this.#graceMs;
       this.#signal(this.#gentleSignal);
       this.#signal('SIGCONT');

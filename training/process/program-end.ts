@@ -2,8 +2,8 @@ import { inspect } from 'node:util';
 import { withTimeout } from '../../platform/async/deadline.ts';
 
 /**
- * The time limits in ms for a program's final work, just before it exits. The executor kills the program three seconds after sending a
- * signal.
+ * The time limits in ms for a program's final work, just before it exits. After a signal, the executor kills the program when the grace
+ * period of its role has ended, which is three seconds by default.
  */
 const MOST_MS = { signal: 2000, failure: 5000 } as const;
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;

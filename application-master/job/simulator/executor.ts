@@ -19,6 +19,7 @@ export interface ExecutorOptions {
   readonly part: 'worker' | 'server' | null;
   readonly intervalMs: number;
   readonly leaseMs: number;
+  readonly graceMs: number;
   readonly training: Training;
   /** Returns null while the ApplicationMaster cannot be reached. */
   readonly master: () => Endpoint | null;
@@ -156,7 +157,7 @@ export class Executor {
     this.#portUsed = false;
     this.#changing = true;
     this.#starting++;
-    this.#world.timeline.after(this.#world.random.between(5, 600), () => {
+    this.#world.timeline.after(this.#endingMs(), () => {
       if (!this.alive || this.#portFor !== generation) {
         return;
       }
@@ -218,10 +219,16 @@ export class Executor {
     });
   }
 
-  stop(): void {
+  stop(atOnce: boolean): void {
     if (this.alive && !this.frozen) {
-      this.#world.timeline.after(this.#world.random.between(10, 800), () => this.leave(0));
+      this.#world.timeline.after(atOnce ? this.#world.random.between(10, 800) : this.#endingMs(), () => this.leave(0));
     }
+  }
+
+  /** Returns the time in ms until the program has ended after SIGTERM. Some programs use the whole grace period. */
+  #endingMs(): number {
+    const { random } = this.#world;
+    return random.between(5, 600) + (this.program !== null && random.chance(0.3) ? this.options.graceMs : 0);
   }
 
   leave(status: number): void {

@@ -34,8 +34,10 @@ export function inventJob(random: Random): FrozenJob {
   }
   const number = random.between(1, 9999);
   const applicationId = `application_1_${number}`;
+  // In every third job, programs may keep running for longer than all other limits.
+  const gracePeriodMs = number % 3 === 0 ? 45_000 : 3_000;
   const job = frozen({
-    roles,
+    roles: roles.map((each) => (each.spare ? each : { ...each, gracePeriodMs })),
     restart: { maxRestarts: number % 5 === 0 ? number % 4 : null },
     successPolicy: random.chance(0.8) ? 'all' : number % 2 === 0 ? 'chief' : 'ended',
     heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },

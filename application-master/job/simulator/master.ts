@@ -232,7 +232,7 @@ export class Master implements Endpoint {
         if (each !== undefined) {
           each.reported = true;
         }
-        this.#send(action.containerId, (executor) => executor.stop());
+        this.#send(action.containerId, (executor) => executor.stop(action.atOnce));
         break;
       }
       case 'persist':
@@ -273,9 +273,10 @@ export class Master implements Endpoint {
   #launch(action: Extract<Action, { type: 'launch' }>): void {
     const { cluster, frozen, training, current } = this.#options;
     const { containerId, role, index } = action;
-    const { kind, servesParameters } = frozen.job.roles.find(({ name }) => name === role) ?? {
+    const { kind, servesParameters, gracePeriodMs } = frozen.job.roles.find(({ name }) => name === role) ?? {
       kind: 'independent',
       servesParameters: false,
+      gracePeriodMs: 0,
     };
     cluster.launch(containerId, () => {
       const each = cluster.containers.get(containerId);
@@ -286,6 +287,7 @@ export class Master implements Endpoint {
         part: kind === 'gang' ? 'worker' : servesParameters ? 'server' : null,
         intervalMs: heartbeatIntervalMs(frozen.job),
         leaseMs: leaseMs(frozen, role),
+        graceMs: gracePeriodMs,
         training,
         master: () => (each === undefined || each.node.cut || !each.node.up ? null : current()),
         exit: (status) => each !== undefined && cluster.end(each, 'exited', status),

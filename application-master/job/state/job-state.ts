@@ -305,10 +305,10 @@ export const LIMITS = {
   sparePauseMs: 60_000,
   /** Timeout for saving the result when the job ends. */
   saveMs: 30_000,
-  /** How long programs may take to exit after the result has been saved. */
-  drainMs: 5_000,
-  /** How long an executor may take to exit. After this time, the cluster is ordered to stop the container. */
-  leaveMs: 10_000,
+  /** How long programs may take to exit after the result has been saved and their grace periods have ended. */
+  drainMs: 2_000,
+  /** How long an executor may take to exit after its program's grace period. Then the cluster is ordered to stop the container. */
+  leaveMs: 7_000,
   stopAgainMs: 30_000,
   /** Maximum time that a NodeManager takes to kill a preempted container. The NodeManager receives the order with its next heartbeat. */
   preemptedMs: 10_000,

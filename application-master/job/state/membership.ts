@@ -142,6 +142,12 @@ export function missingTasks(state: JobState): Task[] {
   return missing;
 }
 
+/** Returns true if the task's earlier program may still be in its grace period, so that the task cannot be ready for the next generation. */
+export function isInGracePeriod({ now }: Pick<JobState, 'now'>, { executor, role }: Task): boolean {
+  const { awaiting } = executor ?? {};
+  return awaiting?.answer === 'ready' && now - awaiting.since <= role.gracePeriodMs;
+}
+
 /** Returns true if the job should request extra containers now, because it may grow soon (see `LIMITS.growAskMs`). */
 export function mayGrowSoon(state: JobState): boolean {
   const { gang, training, now, admission } = state;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { frozen, role, workers } from '../../../conf/job.fixture.ts';
-import { graceMs, heartbeatIntervalMs, leaseMs, reattachMs, silenceMs } from './timeouts.ts';
+import { answerMs, endMs, heartbeatIntervalMs, incidentMs, leaseMs, reattachMs, silenceMs } from './timeouts.ts';
 
 it('executors send heartbeats at the configured interval, and less often in a job with thousands of executors', () => {
   const of = (instances: number) => frozen({ roles: [workers({ instances })] }).job;
@@ -16,8 +16,15 @@ it('a lease is longer than the time to reattach, and the grace period is longer 
     const { job } = whole;
     expect(leaseMs(whole, 'worker')).toBeGreaterThanOrEqual(reattachMs(job));
     expect(leaseMs(whole, 'worker')).toBeGreaterThan(silenceMs(job));
-    expect(graceMs(job)).toBeGreaterThan(silenceMs(job));
+    expect(incidentMs(job)).toBeGreaterThan(silenceMs(job));
   }
+});
+
+it('an executor may use the grace period of its role before it answers, and a job before it ends', () => {
+  const roles = [workers({ gracePeriodMs: 3_000 }), role({ name: 'evaluator', gracePeriodMs: 120_000 })];
+  const { job } = frozen({ roles });
+  expect(job.roles.map((each) => answerMs(job, each))).toEqual([30_000, 147_000]);
+  expect(endMs(job)).toBe(152_000);
 });
 
 it('the lease of ranked tasks covers the time until YARN replaces the ApplicationMaster; successors of other tasks do not wait that long', () => {

@@ -1,7 +1,8 @@
-import type { FrozenJob, Job } from '../../../conf/job.ts';
+import type { FrozenJob, Job, Role } from '../../../conf/job.ts';
 import { inGang } from '../../../conf/role-conditions.ts';
 import { LEAST_LEASE_MS, MOST_LEASE_MS } from '../../../conf/values/lease.ts';
 import { LINK_LOSS_MS } from '../../../protos/pinned-channel.ts';
+import { LIMITS } from './job-state.ts';
 import { isIndependentlyReplaceable } from './membership.ts';
 
 /** Maximum number of heartbeats that an ApplicationMaster receives per second. */
@@ -53,7 +54,7 @@ export function outlivesMs(frozen: Pick<FrozenJob, 'job' | 'cluster'>, roleName:
  * Returns how long after a failure, in ms, further failures count as consequences of it. The job also waits this long after a lost-peer
  * report, because a silent peer is detected only after `silenceMs`.
  */
-export function graceMs(job: Job): number {
+export function incidentMs(job: Job): number {
   return silenceMs(job) + heartbeatIntervalMs(job);
 }
 
@@ -65,7 +66,18 @@ export function reattachMs(job: Job): number {
   return Math.min(leastLeaseMs(job), Math.max(60_000, silenceMs(job) * 2));
 }
 
-/** Returns how long an executor that sends heartbeats may take to respond to Prepare or Start, in ms. */
-export function answerMs(job: Job): number {
-  return Math.max(30_000, silenceMs(job));
+/**
+ * Returns how long an executor that sends heartbeats may take to respond to Prepare or Start, in ms. Before it responds to Prepare, its
+ * earlier program ends, and stores its last checkpoint.
+ */
+export function answerMs(job: Job, { gracePeriodMs }: Pick<Role, 'gracePeriodMs'>): number {
+  return Math.max(27_000, silenceMs(job)) + gracePeriodMs;
+}
+
+/**
+ * Returns how long after the decision, in ms, a job ends at the latest if the cluster responds: the result is saved, and programs have their
+ * grace periods.
+ */
+export function endMs({ roles }: Pick<Job, 'roles'>): number {
+  return LIMITS.saveMs + LIMITS.drainMs + Math.max(...roles.map(({ gracePeriodMs }) => gracePeriodMs));
 }
