@@ -17,7 +17,7 @@ test('explains a key by its path, for any role name', () => {
 test.each([
   ['roles.worker.resources.memory', '2g'],
   ['roles.worker.instances', '1'],
-  ['roles.worker.docker', 'none'],
+  ['roles.worker.docker', 'null'],
   ['heartbeat.interval', '1s'],
   ['gang.timeout', '5m'],
   ['tensorboard', 'false'],

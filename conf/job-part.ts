@@ -4,15 +4,13 @@ import { explainKey } from './explain-key.ts';
 import { type JobYaml, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema, wireSecurity } from './job-schema.ts';
 import { taskCount } from './job-values.ts';
 import type { DockerContainer } from './values/docker.ts';
+import { EVERY_ROLE } from './values/role-name.ts';
 import { roleNameOrAll } from './values/value-schemas.ts';
 
 /*
  * job.yaml keys that a site file may set. These keys control how jobs run. All other keys describe the job itself, such as its name, code,
  * data and commands.
  */
-
-/** Name under `roles` in a site file for values that apply to every role. Values under a role's own name take precedence. */
-export const EVERY_ROLE = '*';
 
 const {
   queue,

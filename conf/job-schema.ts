@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { apiVersion, withUserKeys } from './api-version.ts';
 import { DEFAULT_FRAMEWORK, describeFrameworks, frameworksThat } from './frameworks.ts';
-import type { Strategy } from './job.ts';
+import type { RoleCondition, Strategy } from './job.ts';
 import * as values from './job-values.ts';
 import { pythonSchema } from './python.ts';
 import { shippedFiles } from './shipped-files.ts';
@@ -9,6 +9,7 @@ import { DEFAULT_CHECKPOINT_STEPS } from './values/checkpoint-steps.ts';
 import { dockerSchema } from './values/docker.ts';
 import type { JsonSchema } from './values/json-schema.ts';
 import { command, environment } from './values/program-words.ts';
+import { EVERY_ROLE } from './values/role-name.ts';
 import { atLeastOne, count, duration, memory, text } from './values/value-schemas.ts';
 
 /* Schema of job.yaml. Editors show the descriptions, and the reference page is generated from them. */
@@ -39,7 +40,10 @@ const resources = z
   .catchall(otherResource.describe('Amount of another YARN resource type. The key is the name of this type in YARN.'))
   .describe("Resources of each of the role's containers.");
 
-const condition = z.strictObject({
+/** The name of a role, or `*`, which `mergeEveryRole` removes. */
+const roleKey = z.union([z.literal(EVERY_ROLE), values.roleName]);
+
+const mapping = z.strictObject({
   role: values.roleName.describe('Name of the other role.'),
   state: values.awaitedState
     .describe(
@@ -47,6 +51,14 @@ const condition = z.strictObject({
     )
     .default('succeeded'),
 });
+
+const condition = z
+  .union([values.roleName, mapping], { error: 'expected the name of a role, or {role, state}' })
+  .transform((value) => (typeof value === 'string' ? succeeded(value) : value));
+
+function succeeded(role: string): RoleCondition {
+  return { role, state: 'succeeded' };
+}
 
 const endAfter = z.strictObject({
   role: z
@@ -93,7 +105,7 @@ export const roleSchema = z.strictObject({
   nodeLabel: text().describe('YARN node label of the nodes on which the role runs.').optional(),
   docker: dockerSchema
     .describe("Docker image for the role's tasks. Requires a cluster that uses the LinuxContainerExecutor with the Docker runtime.")
-    .prefault('none'),
+    .prefault(null),
   restart: z
     .strictObject({
       policy: values.restartPolicy
@@ -123,12 +135,12 @@ export const roleSchema = z.strictObject({
     values.GRACE_PERIOD,
   ).prefault('3s'),
   after: z
-    .union([condition, atLeastOne(condition).max(values.MOST_ROLES, { error: values.TOO_MANY_CONDITIONS })], {
-      error: 'expected {role, state}, or a list of these',
+    .union([values.roleName, mapping, atLeastOne(condition).max(values.MOST_ROLES, { error: values.TOO_MANY_CONDITIONS })], {
+      error: 'expected the name of a role, {role, state}, or a list of these',
     })
-    .transform((value) => (Array.isArray(value) ? value : [value]))
+    .transform((value) => (Array.isArray(value) ? value : [typeof value === 'string' ? succeeded(value) : value]))
     .describe(
-      'Roles that this role waits for. The job requests containers for this role only once those roles have reached the given states. If this role has ranks, all other roles with ranks wait as well.',
+      'Roles that this role waits for, each as {role, state}, or as a name, which stands for {role: NAME, state: succeeded}. The job requests containers for this role only once those roles have reached the given states. If this role has ranks, all other roles with ranks wait as well.',
     )
     .optional(),
   endAfter: endAfter
@@ -187,7 +199,8 @@ export const jobSchema = z.strictObject({
   source: z
     .union(
       [
-        text(),
+        text().refine((path) => path !== 'none', { error: 'write null for no folder, or ./none for a folder with this name' }),
+        z.null(),
         z.strictObject({
           path: text().describe('Folder with your code, relative to this file.'),
           exclude: z
@@ -196,11 +209,11 @@ export const jobSchema = z.strictObject({
             .default([]),
         }),
       ],
-      { error: 'expected a folder, {path, exclude}, or none' },
+      { error: 'expected a folder, {path, exclude}, or null' },
     )
-    .transform((value) => (value === 'none' ? null : typeof value === 'string' ? { path: value, exclude: [] } : value))
+    .transform((value) => (typeof value === 'string' ? { path: value, exclude: [] } : value))
     .describe(
-      'Folder with your code, relative to this file. Defaults to the folder that contains job.yaml if a command refers to a file or Python module there. none: no folder. tony-ts does not upload files listed in .tonyignore, version control folders, Python virtual environments, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
+      'Folder with your code, relative to this file. Defaults to the folder that contains job.yaml if a command refers to a file or Python module there. null: no folder. tony-ts does not upload files listed in .tonyignore, version control folders, Python virtual environments, or files that usually contain secrets (.env, .npmrc, *.pem, id_rsa ...). To upload such a file anyway, add a line such as !.env to .tonyignore.',
     )
     .optional(),
   framework: values.framework.describe(describeFrameworks()).default(DEFAULT_FRAMEWORK),
@@ -237,9 +250,11 @@ export const jobSchema = z.strictObject({
   ),
   env: environment(values.variableName).describe('Environment variables for the programs of all roles.').default({}),
   roles: z
-    .record(values.roleName, roleSchema.describe('Group of tasks with the same command and the same resources.'))
+    .record(roleKey, roleSchema.describe('Group of tasks with the same command and the same resources.'))
     .refine((roles) => Object.keys(roles).length <= values.MOST_ROLES, { error: values.TOO_MANY_ROLES })
-    .describe(`Roles by name, at most ${values.MOST_ROLES}. Roles at the top of the list receive containers first.`),
+    .describe(
+      `Roles by name, at most ${values.MOST_ROLES}. Roles at the top of the list receive containers first. The keys of an entry "*" apply to every role that does not set them, and add no role. Mappings such as resources and env are merged.`,
+    ),
   chief: values.roleName
     .describe(
       'Role whose task 0 is the chief. The role must be tracked (kind gang or independent). By default, this is the role named chief. If there is no such role, it is the role named worker. If that role does not exist either, it is the first tracked role.',
@@ -310,8 +325,10 @@ export const jobSchema = z.strictObject({
     .describe('Training checkpoints.')
     .prefault({}),
   tensorboard: z
-    .union([z.boolean(), tensorboardSchema], { error: 'expected true, false, or {logdir, memory}' })
-    .transform((value) => (typeof value === 'boolean' ? { ...tensorboardSchema.parse({}), serve: value } : { ...value, serve: true }))
+    .union([z.boolean(), z.null(), tensorboardSchema], { error: 'expected true, false, null, or {logdir, memory}' })
+    .transform((value) =>
+      typeof value === 'object' && value !== null ? { ...value, serve: true } : { ...tensorboardSchema.parse({}), serve: value === true },
+    )
     .describe(
       "Whether the job runs TensorBoard. If it does, the job's tracking URL opens TensorBoard. TensorBoard failures do not affect training.",
     )
@@ -335,18 +352,18 @@ export const jobSchema = z.strictObject({
   kerberos: z
     .union(
       [
-        z.literal('none'),
+        z.null(),
         z.strictObject({
           keytab: text().describe('Keytab file on the submitting machine, relative to this file; ~/ is your home folder.'),
           principal: values.principal.describe("Principal to use from the keytab. The default is your ticket's principal.").optional(),
         }),
       ],
-      { error: 'expected {keytab, principal}, or none' },
+      { error: 'expected {keytab, principal}, or null' },
     )
     .describe(
-      "Keytab for jobs that run longer than their delegation tokens are valid (7 days by default). Only the ApplicationMaster receives the keytab. It uses the keytab to replace the job's tokens before they expire. none: no keytab.",
+      "Keytab for jobs that run longer than their delegation tokens are valid (7 days by default). Only the ApplicationMaster receives the keytab. It uses the keytab to replace the job's tokens before they expire. null: no keytab.",
     )
-    .default('none'),
+    .default(null),
   remoteAccess: z
     .boolean()
     .describe(
@@ -358,7 +375,7 @@ export const jobSchema = z.strictObject({
       memory: memory("Memory of the ApplicationMaster's container.").prefault('1g'),
       vcores: values.masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
       nodeLabel: text().describe('YARN node label of the nodes on which the ApplicationMaster runs.').optional(),
-      docker: dockerSchema.describe('Docker image for the ApplicationMaster.').prefault('none'),
+      docker: dockerSchema.describe('Docker image for the ApplicationMaster.').prefault(null),
       env: environment(values.masterVariableName).describe('Environment variables for the ApplicationMaster.').default({}),
       logLevel: values.logLevel.describe('Log level of the ApplicationMaster.').default('info'),
       failureWindow: duration(

@@ -166,8 +166,10 @@ describe('merge keys', () => {
     ]);
   });
 
-  test('report mistakes at the copied key, and values that are no mappings', () => {
-    expect(message(() => parse(job('roles:\n  a: &a {instnces: 2}\n  b: {<<: *a}')))).toContain('roles.b.instnces');
+  test('report a mistake once, at the copied key, and values that are no mappings', () => {
+    expect(message(() => parse(job('roles:\n  a: &a {instnces: 2}\n  b: {<<: *a}')))).toMatch(
+      /has a mistake:\n {2}job\.yaml:4:10 {2}roles\.a\.instnces: /,
+    );
     expect(message(() => parse(job('roles: {a: {<<: 1}}')))).toContain('job.yaml:3:13  `<<` copies the keys');
     expect(message(() => parse(job('roles: {a: {<<: *none}}')))).toContain('`<<` copies the keys');
   });

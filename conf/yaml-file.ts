@@ -187,13 +187,17 @@ export class YamlFile {
       const name = problem.path.length === 0 ? '' : `${problem.path.join('.')}: `;
       const elsewhere = options.elsewhere?.(problem.path);
       if (elsewhere !== undefined) {
-        return { offset: Number.MAX_SAFE_INTEGER, text: `${elsewhere}  ${name}${problem.message}` };
+        return { offset: Number.MAX_SAFE_INTEGER, text: `${elsewhere}  ${name}${problem.message}`, place: undefined };
       }
       const offset = index.offsetOf(problem.path, problem.atKey);
-      return { offset, text: `${this.#at(offset)}  ${name}${problem.message}` };
+      const place = index.has(problem.path) ? `${offset} ${problem.message}` : undefined;
+      return { offset, text: `${this.#at(offset)}  ${name}${problem.message}`, place };
     });
+    // Roles share the keys that they take from elsewhere in the file, and the mistakes in them.
+    const places = new Map(placed.map((problem) => [problem.place ?? problem, problem] as const).reverse());
+    const distinct = placed.filter((problem) => places.get(problem.place ?? problem) === problem);
     // The schema may find one mistake by two rules with the same text.
-    return this.#fail([...new Set(placed.sort((a, b) => a.offset - b.offset).map((problem) => problem.text))]);
+    return this.#fail([...new Set(distinct.sort((a, b) => a.offset - b.offset).map((problem) => problem.text))]);
   }
 
   /** Removes the ignored keys, unless the file has mistakes: then they may be the cause, and the error lists them as well. */

@@ -11,7 +11,7 @@ const cluster = useCluster();
 async function submit(name: string, lines: readonly string[]): Promise<string> {
   const folder = await temporaryFolder();
   const file = path.join(folder, 'job.yaml');
-  await writeFile(file, [`name: ${name}`, 'framework: none', 'source: none', 'runtime: system', ...lines].join('\n'));
+  await writeFile(file, [`name: ${name}`, 'framework: none', 'source: null', 'runtime: system', ...lines].join('\n'));
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
@@ -63,7 +63,7 @@ test('a job that needs more than its queue can ever provide is refused before it
   const file = path.join(folder, 'job.yaml');
   await writeFile(
     file,
-    'name: large\nframework: none\nsource: none\ncommand: "true"\nroles: {worker: {instances: 40, resources: {memory: 512m}}}\n',
+    'name: large\nframework: none\nsource: null\ncommand: "true"\nroles: {worker: {instances: 40, resources: {memory: 512m}}}\n',
   );
   const { stderr, exitCode } = await cluster.run(['submit', '--conf', file]);
   expect(exitCode).toBe(4);

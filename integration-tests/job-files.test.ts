@@ -29,7 +29,7 @@ async function makeJob(): Promise<string> {
     `name: files
 framework: none
 runtime: system
-source: none
+source: null
 command: ${JSON.stringify(PROGRAM)}
 files: {words: words.txt}
 archives: {tools: assets.tar.gz}

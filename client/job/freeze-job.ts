@@ -1,5 +1,5 @@
 import { type FrozenJob, type Job, TENSORBOARD_ROLE } from '../../conf/job.ts';
-import { EVERY_ROLE } from '../../conf/job-part.ts';
+import { EVERY_ROLE } from '../../conf/values/role-name.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import type { LocalResource } from '../../hadoop/yarn/local-resource.ts';
 import { joinUri } from '../../storage/uri.ts';

@@ -1,10 +1,10 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { CONTAINER_LAYOUT, type Job } from '../../conf/job.ts';
-import { EVERY_ROLE } from '../../conf/job-part.ts';
 import type { PythonArchive } from '../../conf/python.ts';
 import type { ShippedFile } from '../../conf/shipped-files.ts';
 import { isUri } from '../../conf/values/is-uri.ts';
+import { EVERY_ROLE } from '../../conf/values/role-name.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { type HashedFolder, hashFile, hashFolder } from './source-archive.ts';
 import { type FolderListing, listFolder } from './source-folder.ts';

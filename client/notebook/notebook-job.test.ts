@@ -45,6 +45,13 @@ test('a notebook shares the environment and the source of a job, and the resourc
   expect(job.roles).toMatchObject([{ name: 'notebook', instances: 1, resources: { memoryMb: 8192, gpus: 2 }, env: { OWN: 'w' } }]);
 });
 
+test('takes also the settings that the job has for every role', () => {
+  const text = JOB.replace('roles:\n', 'roles:\n  "*": {nodeLabel: gpu, resources: {vcores: 3}, env: {OWN: all}}\n');
+  expect(load(notebookJobText(text, options)).roles).toMatchObject([
+    { name: 'notebook', nodeLabel: 'gpu', resources: { memoryMb: 8192, vcores: 3 }, env: { OWN: 'w' } },
+  ]);
+});
+
 test('selects a role, and rejects an unknown one', () => {
   expect(load(notebookJobText(JOB, { ...options, role: 'evaluator' })).roles).toMatchObject([{ resources: { memoryMb: 3072, gpus: 0 } }]);
   expect(() => notebookJobText(JOB, { ...options, role: 'ps' })).toThrow(

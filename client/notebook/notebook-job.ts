@@ -2,6 +2,7 @@ import { Document } from 'yaml';
 import type { FrameworkName } from '../../conf/frameworks/names.ts';
 import { DEFAULT_FRAMEWORK, frameworkOf } from '../../conf/frameworks.ts';
 import { isTextKey } from '../../conf/job-values.ts';
+import { mergeEveryRole } from '../../conf/resolve/every-role.ts';
 import { parseYaml } from '../../conf/yaml-document.ts';
 import { TonyError } from '../../platform/errors.ts';
 
@@ -29,6 +30,7 @@ export interface NotebookOptions {
  */
 export function notebookJobText(text: string | null, { role, idleMs, source }: NotebookOptions): string {
   const document: Document = text === null ? new Document({ name: 'notebook' }) : parseYaml(text, { isText: isTextKey }).document;
+  mergeEveryRole(document);
   const written = document.toJS() as JobText;
   const roles = written.roles ?? {};
   const chosen = role ?? Object.keys(roles)[0];
@@ -46,7 +48,7 @@ export function notebookJobText(text: string | null, { role, idleMs, source }: N
   if (frameworkOf(written.framework ?? DEFAULT_FRAMEWORK).trainingLibrary === 'always') {
     document.set('framework', 'none');
   }
-  document.set('source', source ?? 'none');
+  document.set('source', source ?? null);
   const command = `exec python3 -m tony._notebook ${Math.ceil(idleMs / 1000)}`;
   document.set('roles', document.createNode({ [NOTEBOOK_ROLE]: { ...kept, command, restart: { policy: 'never' } } }));
   return document.toString();

@@ -47,7 +47,7 @@ function commandJobYaml({ words, name, queue, memory, vcores, gpus, env = [], fr
     JSON.stringify({
       name: name ?? nameOf(words),
       queue,
-      source: place,
+      source: place === 'none' ? null : place,
       framework,
       command,
       env: Object.fromEntries(env.map(splitVariable)),

@@ -16,7 +16,7 @@ const SITE = `final:
   queue: research
   runtime: RUNTIME
   env: { FIXED: site }
-  roles: { '*': { instances: 2, resources: { memory: 1g, vcores: 1, gpus: 0, nec.com/ve: 0 }, nodeLabel: cpu, docker: none, restart: { maxRestarts: 1 } } }
+  roles: { '*': { instances: 2, resources: { memory: 1g, vcores: 1, gpus: 0, nec.com/ve: 0 }, nodeLabel: cpu, docker: null, restart: { maxRestarts: 1 } } }
   gang: { timeout: 2m }
   heartbeat: { interval: 2s, missed: 9 }
   checkpoint: { everySteps: 10, keep: 2 }
@@ -25,7 +25,7 @@ const SITE = `final:
   timeout: 1h
   acls: { view: { users: [auditor], groups: [] }, modify: { users: [auditor], groups: [] } }
   remoteAccess: false
-  master: { memory: 1g, vcores: 1, nodeLabel: cpu, docker: none, env: { KRB5_CONFIG: /etc/krb5.conf }, logLevel: info, failureWindow: 1h, startTimeout: 5m }
+  master: { memory: 1g, vcores: 1, nodeLabel: cpu, docker: null, env: { KRB5_CONFIG: /etc/krb5.conf }, logLevel: info, failureWindow: 1h, startTimeout: 5m }
   priority: 1
   tags: [site]
 `;
@@ -109,7 +109,7 @@ test.each(['default', 'system', 'hdfs://nn/apps/runtime.tar.gz'])(
   'no key of job.yaml changes what a site file with the final runtime %s sets',
   (runtime) => {
     const site = parseSite(SITE.replace('RUNTIME', runtime), 'site.yaml');
-    const base = { name: 'j', command: 'run', framework: 'none', source: 'none', roles: { worker: {} } };
+    const base = { name: 'j', command: 'run', framework: 'none', source: null, roles: { worker: {} } };
     const settle = (written: unknown): Job =>
       parseJob(stringify(written), { file: '/home/alice/job.yaml', folder: '/home/alice', site, onNote: () => {} });
     const expected = fixedParts(settle(base));
@@ -137,7 +137,7 @@ test.each(['default', 'system', 'hdfs://nn/apps/runtime.tar.gz'])(
 
 test('without a final runtime, a job chooses the variables of its ApplicationMaster, but not its container', () => {
   const parse = (env: string) =>
-    parseJob(`name: j\ncommand: c\nframework: none\nsource: none\nroles: {worker: {}}\nmaster: {env: {${env}}}\n`, {
+    parseJob(`name: j\ncommand: c\nframework: none\nsource: null\nroles: {worker: {}}\nmaster: {env: {${env}}}\n`, {
       file: 'x',
       folder: '/',
     });

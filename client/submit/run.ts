@@ -288,7 +288,7 @@ function jobOf(
     ...conf,
     chief: 'worker',
     name: options.name ?? conf.name ?? jobName(name),
-    source: { path: source, exclude: typeof conf.source === 'object' ? (conf.source.exclude ?? []) : [] },
+    source: { path: source, exclude: typeof conf.source === 'object' ? (conf.source?.exclude ?? []) : [] },
     data: { ...conf.data, [CALL_DATA]: call },
     roles: {
       worker: {

@@ -1,7 +1,12 @@
 import { isRecord } from '../../platform/is-record.ts';
-import { EVERY_ROLE } from '../job-part.ts';
+import { EVERY_ROLE } from '../values/role-name.ts';
 
 const ONE_VALUE: ReadonlySet<string> = new Set(['docker', 'kerberos']);
+
+/** Returns true for keys whose mappings are never merged with other mappings, because their keys depend on each other. */
+export function isOneValue(key: string): boolean {
+  return ONE_VALUE.has(key);
+}
 
 type Mapping = Readonly<Record<string, unknown>>;
 
@@ -75,7 +80,7 @@ function filledUp(written: Mapping, fill: Mapping): Mapping {
     const own = filled.get(key);
     if (own === undefined) {
       filled.set(key, value);
-    } else if (!ONE_VALUE.has(key) && isRecord(own) && isRecord(value)) {
+    } else if (!isOneValue(key) && isRecord(own) && isRecord(value)) {
       filled.set(key, filledUp(own, value));
     }
   }

@@ -94,7 +94,7 @@ describe('a job file', () => {
     expect(read('name: a\ncommand: node train.ts\nroles: {worker: {}}')).toEqual({ path: '/jobs/mnist', exclude: [] });
     expect(read('name: a\nroles: {worker: {command: node train.ts}}')).toEqual({ path: '/jobs/mnist', exclude: [] });
     expect(read('name: a\ncommand: sleep 5\nroles: {worker: {}}')).toBeNull();
-    expect(read('name: a\nsource: none\ncommand: node train.ts\nroles: {worker: {}}')).toBeNull();
+    expect(read('name: a\nsource: null\ncommand: node train.ts\nroles: {worker: {}}')).toBeNull();
     expect(read('name: a\nsource: src\ncommand: node train.ts\nroles: {worker: {}}')).toEqual({ path: '/jobs/mnist/src', exclude: [] });
     expect(() => read('name: a\ncommand: node train.ts\nroles: {worker: {}}', homedir())).toThrow('a command names train.ts, which is in');
     expect(read('name: a\nsource: .\ncommand: node train.ts\nroles: {worker: {}}', homedir())).toEqual({ path: homedir(), exclude: [] });

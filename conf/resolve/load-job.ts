@@ -5,7 +5,7 @@ import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { resolvePath } from '../../platform/files/resolve-path.ts';
 import { foreignKeyProblem } from '../foreign-keys.ts';
 import type { Job, Role } from '../job.ts';
-import { defaultsSchema, EVERY_ROLE } from '../job-part.ts';
+import { defaultsSchema } from '../job-part.ts';
 import { type JobYaml, jobJsonSchema, jobSchema } from '../job-schema.ts';
 import { isTextKey } from '../job-values.ts';
 import { toPython } from '../python.ts';
@@ -13,10 +13,12 @@ import { toShippedFiles } from '../shipped-files.ts';
 import { DEFAULT_CHECKPOINT_STEPS } from '../values/checkpoint-steps.ts';
 import { isUri } from '../values/is-uri.ts';
 import { resourceProblemAt } from '../values/resource-key.ts';
+import { EVERY_ROLE } from '../values/role-name.ts';
 import { YamlFile, type YamlProblem } from '../yaml-file.ts';
 import { accidentalRankNotes } from './accidental-ranks.ts';
 import { fileBeside, isFileIn, isTooBroad } from './default-source.ts';
 import { withDefaults } from './default-values.ts';
+import { mergeEveryRole } from './every-role.ts';
 import { describeFinalValue, withFinalValues, withRoleValues } from './final-values.ts';
 import { frameworkProblems, unprotected } from './framework-problems.ts';
 import { isIndependent, meaningProblems } from './job-problems.ts';
@@ -105,6 +107,7 @@ export function parseJob(text: string, options: ParseOptions): Job {
   for (const assignment of options.set ?? []) {
     applyOverride(yaml.document, assignment, overridden);
   }
+  mergeEveryRole(yaml.document);
   let written: unknown;
   let filled: unknown;
   const file = yaml.check(jobSchema, {
@@ -270,7 +273,7 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
     timeoutMs: file.timeout ?? null,
     acls: file.acls,
     kerberos:
-      file.kerberos === 'none' ? null : { keytab: resolvePath(file.kerberos.keytab, folder), principal: file.kerberos.principal ?? null },
+      file.kerberos === null ? null : { keytab: resolvePath(file.kerberos.keytab, folder), principal: file.kerberos.principal ?? null },
     remoteAccess: file.remoteAccess,
     master: toMaster(file.master),
     priority: file.priority,

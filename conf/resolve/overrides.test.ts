@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseJob } from './load-job.ts';
 
-const JOB = 'name: n\nframework: none\nsource: none\ncommand: echo hi\nroles: {worker: {instances: 1}}\n';
+const JOB = 'name: n\nframework: none\nsource: null\ncommand: echo hi\nroles: {worker: {instances: 1}}\n';
 const rolesWith = (...set: string[]): string[] => parseJob(JOB, { file: 'job.yaml', folder: '/job', set }).roles.map(({ name }) => name);
 
 test('a misspelt role is a mistake, and does not add a role', () => {

@@ -37,7 +37,7 @@ const role = fc.record(
     command: fc.constant('node role.ts'),
     env: fc.dictionary(fc.constantFrom('A', '_b1'), fc.constantFrom('', 'x', 1, true), { maxKeys: 2 }),
     nodeLabel: fc.constant('a100'),
-    docker: fc.constantFrom('none', { image: 'registry:5000/a/b@sha256:c', mounts: ['/a:/b', '/a:/b:ro+rslave'], network: 'host' }),
+    docker: fc.constantFrom(null, { image: 'registry:5000/a/b@sha256:c', mounts: ['/a:/b', '/a:/b:ro+rslave'], network: 'host' }),
     restart: fc.record({ policy: fc.constantFrom('never', 'on-failure'), maxRestarts: fc.constantFrom(0, 10_000) }, { requiredKeys: [] }),
     timeout: fc.constantFrom('1s', '99999d'),
     kind: fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, fc.constantFrom('gang', 'independent', 'service', 'sidecar')),

@@ -27,7 +27,7 @@ test('reads after, endAfter, timeout and onExitCodes', () => {
   const { roles } = parse(`
   db: { kind: service, endAfter: { role: worker } }
   load: { kind: independent, timeout: 10m, restart: { onExitCodes: [75] } }
-  worker: { after: [{ role: load }, { role: db, state: running }] }
+  worker: { after: [load, { role: db, state: running }] }
   evaluator: { after: { role: worker, state: running }, endAfter: { role: [worker, load], within: 30s, late: fail } }
 `);
   expect(roles).toMatchObject([
@@ -41,6 +41,12 @@ test('reads after, endAfter, timeout and onExitCodes', () => {
     },
     { after: [{ role: 'worker', state: 'running' }], endAfter: { roles: ['worker', 'load'], withinMs: 30_000, late: 'fail' } },
   ]);
+});
+
+test('a name in `after` stands for a role that has succeeded', () => {
+  const written = ['load', '{ role: load }', '[load]', '[{ role: load, state: succeeded }]'];
+  const after = written.map((text) => parse(`  load: { kind: independent }\n  worker: { after: ${text} }\n`).roles[1]?.after);
+  expect(after).toEqual(written.map(() => [{ role: 'load', state: 'succeeded' }]));
 });
 
 describe('rejects', () => {

@@ -131,7 +131,7 @@ defaults:
     const keytabOf = (own: string) => load(`${JOB}roles: {worker: {}}\n${own}`, keytabs).job.kerberos;
     expect(keytabOf('')).toEqual({ keytab: '/etc/keytabs/team.keytab', principal: 'team@EXAMPLE.COM' });
     expect(keytabOf('kerberos: {keytab: mine}\n')).toEqual({ keytab: '/mine', principal: null });
-    expect(keytabOf('kerberos: none\n')).toBeNull();
+    expect(keytabOf('kerberos: null\n')).toBeNull();
   });
 
   test('apply to a role that the strategy adds', () => {
@@ -352,7 +352,7 @@ describe('for any job and site file', () => {
       resources: fc.record({ memory: amounts.map((gib) => `${gib}g`), vcores: amounts, gpus: amounts }, { requiredKeys: [] }),
       env: variables,
       nodeLabel: fc.constantFrom('a100', 't4'),
-      docker: fc.constantFrom('none', { image: 'a' }, { image: 'b', mounts: ['/x:/y'] }),
+      docker: fc.constantFrom(null, { image: 'a' }, { image: 'b', mounts: ['/x:/y'] }),
       restart: fc.record({ policy: fc.constantFrom('never', 'on-failure'), maxRestarts: amounts }, { requiredKeys: [] }),
     },
     { requiredKeys: [] },

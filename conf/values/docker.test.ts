@@ -14,7 +14,7 @@ test("the environment has the names and formats of YARN's Docker runtime", () =>
     YARN_CONTAINER_RUNTIME_TYPE: 'docker',
     YARN_CONTAINER_RUNTIME_DOCKER_IMAGE: 'a',
   });
-  expect([dockerEnvironment(dockerSchema.parse('none')), writtenDocker(null)]).toEqual([{}, 'none']);
+  expect([dockerEnvironment(dockerSchema.parse(null)), writtenDocker(null)]).toEqual([{}, 'null']);
 });
 
 test.each([

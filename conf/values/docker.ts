@@ -22,11 +22,11 @@ const mount = z
   .regex(/^\/[^:,]*:\/[^:,]*(:(ro|rw)(\+(r?(shared|slave|private)))?)?$/, { error: MOUNT_MESSAGE });
 const network = text().regex(/^[\w][\w.-]*$/, { error: 'is not a valid Docker network name' });
 
-/** Schema for `docker` in job.yaml. The value is `none`, or an image with options. */
+/** Schema for `docker` in job.yaml. The value is null, or an image with options. */
 export const dockerSchema = z
   .union(
     [
-      z.literal('none'),
+      z.null(),
       z.strictObject({
         image: image.describe('Docker image.'),
         mounts: z
@@ -36,9 +36,9 @@ export const dockerSchema = z
         network: network.describe("Docker network. The default is the cluster's default network.").optional(),
       }),
     ],
-    { error: 'expected none, or {image, mounts, network}' },
+    { error: 'expected {image, mounts, network}, or null' },
   )
-  .transform((value): DockerContainer | null => (value === 'none' ? null : { ...value, network: value.network ?? null }));
+  .transform((value): DockerContainer | null => (value === null ? null : { ...value, network: value.network ?? null }));
 
 export const resolvedDocker: z.ZodType<DockerContainer | null> = z
   .strictObject({ image, mounts: z.array(mount), network: network.nullable() })
@@ -60,10 +60,10 @@ export function dockerEnvironment(docker: DockerContainer | null): Readonly<Reco
   };
 }
 
-/** Formats the value in job.yaml syntax, as `none` or `{image: ..., mounts: [...], network: ...}`. */
+/** Formats the value in job.yaml syntax, as `null` or `{image: ..., mounts: [...], network: ...}`. */
 export function writtenDocker(docker: DockerContainer | null): string {
   if (docker === null) {
-    return 'none';
+    return 'null';
   }
   const { image: name, mounts, network: on } = docker;
   return `{image: ${name}${mounts.length > 0 ? `, mounts: [${mounts.join(', ')}]` : ''}${on === null ? '' : `, network: ${on}`}}`;

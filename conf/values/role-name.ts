@@ -6,3 +6,6 @@ export const ROLE_NAME = new RegExp(`^${NAME}$`);
 export const ROLE_NAME_OR_ALL = new RegExp(`^(\\*|${NAME})$`);
 
 export const TASK_NAME = new RegExp(`^${NAME}:\\d{1,6}$`);
+
+/** Name under `roles` in job.yaml or a site file for values that apply to every role. Values under a role's own name take precedence. */
+export const EVERY_ROLE = '*';

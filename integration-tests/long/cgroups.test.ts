@@ -23,7 +23,7 @@ describe.skipIf(problem !== null)('cgroups', () => {
       'name: limited',
       'framework: none',
       'runtime: system',
-      'source: none',
+      'source: null',
       'roles:',
       '  small: {instances: 1, resources: {memory: 256m, vcores: 1}, command: sleep 1000}',
       '  large: {instances: 1, resources: {memory: 512m, vcores: 2}, command: sleep 1000}',

@@ -24,7 +24,7 @@ const start = (user: string, ...words: readonly string[]): Command => cluster.st
 test('alice uses a notebook, and bob reaches neither the notebook nor its task', async () => {
   const file = path.join(await temporaryFolder(), 'job.yaml');
   const env = `env: {PATH: '${path.dirname(python)}:${process.env.PATH}'}`;
-  await writeFile(file, `name: notes\nframework: none\nruntime: system\nsource: none\ncommand: 'true'\n${env}\nroles: {worker: {}}\n`);
+  await writeFile(file, `name: notes\nframework: none\nruntime: system\nsource: null\ncommand: 'true'\n${env}\nroles: {worker: {}}\n`);
   const notebook = start('alice', 'notebook', '--conf', file, '--port', '0');
   const [url] = await notebook.output(/http:\S+/);
   const [id] = await notebook.output(/application_\d+_\d+/);

@@ -19,7 +19,7 @@ async function start(lines: readonly string[]): Promise<Running> {
   const folder = await temporaryFolder();
   const [file, go] = [path.join(folder, 'job.yaml'), path.join(folder, 'go')];
   const command = `command: 'until [ -e ${go} ]; do sleep 0.1; done'`;
-  await writeFile(file, `${['name: settings', 'framework: none', 'runtime: system', 'source: none', command, ...lines].join('\n')}\n`);
+  await writeFile(file, `${['name: settings', 'framework: none', 'runtime: system', 'source: null', command, ...lines].join('\n')}\n`);
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', file, '--detach']);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
   const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';

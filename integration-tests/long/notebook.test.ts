@@ -49,7 +49,7 @@ async function jobFile(): Promise<string> {
   const file = path.join(folder, 'job.yaml');
   writeFileSync(
     file,
-    'name: mnist\nframework: none\nruntime: system\ncommand: python3 train.py\nsource: none\npython: {requirements: requirements.txt}\n' +
+    'name: mnist\nframework: none\nruntime: system\ncommand: python3 train.py\nsource: null\npython: {requirements: requirements.txt}\n' +
       'roles: {worker: {resources: {memory: 2g}}}\nmaster: {memory: 512m}\n',
   );
   return file;
