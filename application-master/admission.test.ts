@@ -174,7 +174,7 @@ test('an attempt with running containers continues without a check of the limits
   for (const larger of [
     asks({ roles: roles(4) }),
     asks({ roles: roles(3, 8) }),
-    asks({ master: { ...FROZEN.job.master, memoryMb: 2048 } }),
+    asks({ master: { ...FROZEN.job.master, resources: { memoryMb: 2048, vcores: 1 } } }),
   ]) {
     expect(refusalOfRunning(larger, view(lowered), null)).toMatch(
       /^job\.json requests resources that differ from the application's tags, .*quotas\.roles\.worker\.instances/,

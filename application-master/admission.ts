@@ -78,9 +78,10 @@ function asGranted(job: Job, { own, minimumMemoryMb }: ClusterView): Job {
   const { master } = job;
   const roles = job.roles.map((role) => ({ ...role, nodeLabel: role.nodeLabel ?? own?.nodeLabel ?? null }));
   const step = Math.max(1, minimumMemoryMb);
-  const rounded = Math.ceil(master.memoryMb / step) * step;
-  const memoryMb = memory > rounded ? memory : master.memoryMb;
-  return { ...job, roles, master: { ...master, memoryMb, vcores: Math.max(master.vcores, vcores) } };
+  const requested = master.resources;
+  const rounded = Math.ceil(requested.memoryMb / step) * step;
+  const memoryMb = memory > rounded ? memory : requested.memoryMb;
+  return { ...job, roles, master: { ...master, resources: { memoryMb, vcores: Math.max(requested.vcores, vcores) } } };
 }
 
 /** Returns the demand of a job as YARN has granted it, with all resource types of the ApplicationMaster's container. */

@@ -15,7 +15,7 @@ import { openTcpLimit } from './peers/tcp-limit.ts';
  * Measures all-reduce between processes on this machine. Compares it with OpenMPI (over TCP, in place) and with a plain TCP transfer of the
  * same bytes. Each call is timed from a barrier until its slowest rank finishes. The benchmark verifies every sum, including runs with one
  * slow rank. The measurements alternate within one run. Each ratio compares adjacent measurements of one round; the results are medians
- * over the rounds. The rows for `authenticated` and `encrypted` show the cost of `wireSecurity`.
+ * over the rounds. The rows for `authenticated` and `encrypted` show the cost of `wire.security`.
  * `npm run bench -- allreduce [--output json] [--rounds N] [--ranks 2,4] [--mebibytes 1,16,64] [--security none,authenticated,encrypted]`
  */
 const MIB = 1024 * 1024;

@@ -90,7 +90,7 @@ async function measure(workers: number, round: string): Promise<Sample> {
   const command = 'date +%s%3N > "$MARKS/start-$TONY_INDEX"; sleep 1; date +%s%3N > "$MARKS/end-$TONY_INDEX"';
   await writeFile(
     conf,
-    `name: launch\nframework: ${values.framework}\ncommand: '${command}'\n${python}roles: {worker: {instances: ${workers}, resources: {memory: 512m}}}\nmaster: {memory: 512m}\n`,
+    `name: launch\nframework: ${values.framework}\ncommand: '${command}'\n${python}roles: {worker: {instances: ${workers}, resources: {memory: 512m}}}\nmaster: {resources: {memory: 512m}}\n`,
   );
   const started = Date.now();
   const memory = watchMemory();

@@ -72,7 +72,7 @@ try {
 
 async function measure({ cluster, folder }: BenchCluster, { framework, command, words }: Program): Promise<Row[]> {
   const conf = path.join(folder, 'job.yaml');
-  const roles = `roles: {worker: {instances: ${WORKERS}, resources: {memory: 1g}}}\nmaster: {memory: 512m}`;
+  const roles = `roles: {worker: {instances: ${WORKERS}, resources: {memory: 1g}}}\nmaster: {resources: {memory: 512m}}`;
   await copyFile(path.join('benchmarks', 'peers', 'ddp.py'), path.join(folder, 'ddp.py'));
   await writeFile(conf, `name: overhead\nframework: ${framework}\ncommand: ${command}\n${roles}\n`);
   const environment = { ...process.env, ...cluster.environment(), HADOOP_USER_NAME: USER };

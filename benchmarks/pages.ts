@@ -285,7 +285,7 @@ async function configureSchedulerPort(cluster: Cluster, port: number, folder: st
 async function submit(folder: string, environment: Record<string, string>, tasks: number): Promise<string> {
   const conf = path.join(folder, 'job.yaml');
   const roles = `{worker: {instances: ${tasks}, resources: {memory: 128m}}}`;
-  const rest = `master: {memory: 512m}\ngang: {timeout: 570s}\n`;
+  const rest = `master: {resources: {memory: 512m}}\ngang: {timeout: 570s}\n`;
   await writeFile(conf, `name: pages\nframework: none\nruntime: system\ncommand: |\n  ${PROGRAM}\nroles: ${roles}\n${rest}`);
   const output = await run(['submit', '--conf', conf, '--detach', '--output', 'json'], environment);
   const id = /application_\d+_\d+/.exec(output)?.[0];

@@ -14,14 +14,20 @@ const IN_ROLE: ReadonlyMap<string, (role: string) => string> = new Map<string, (
 ]);
 
 const IN_JOB: ReadonlyMap<string, string> = new Map([
+  ...['master', 'tensorboard'].flatMap((container) =>
+    ['memory', 'vcores'].map((key): [string, string] => [`${container}.${key}`, 'write it under `resources`']),
+  ),
   ['success', 'write `successPolicy`'],
+  ['strategy.wire', 'write `wire: {dtype: ...}` next to `strategy`'],
+  ['strategy.wireSecurity', 'write `wire: {security: ...}` next to `strategy`'],
+  ['wireSecurity', 'write `wire: {security: ...}`'],
   ['maxRestarts', 'write it under `restart`'],
 ]);
 
 /** Returns the mistake in a key that job.yaml does not have, if the key to write instead is known. Returns undefined for all other keys. */
 export function foreignKeyProblem(path: YamlPath): string | undefined {
-  const [first, role, key, ...rest] = path.map(String);
-  const advice =
-    path.length === 1 ? IN_JOB.get(first ?? '') : first === 'roles' && rest.length === 0 ? IN_ROLE.get(key ?? '')?.(role ?? '') : undefined;
+  const [first, role = '', key = '', ...rest] = path.map(String);
+  const isInRole = first === 'roles' && rest.length === 0;
+  const advice = isInRole ? IN_ROLE.get(key)?.(role) : IN_JOB.get(path.join('.'));
   return advice === undefined ? undefined : `is not a known key: ${advice}`;
 }

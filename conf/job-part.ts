@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { once } from '../platform/once.ts';
 import { explainKey } from './explain-key.ts';
-import { type JobYaml, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema, wireSecurity } from './job-schema.ts';
+import { foreignKeyProblem } from './foreign-keys.ts';
+import { type JobYaml, jobJsonSchema, jobSchema, roleSchema, tensorboardSchema, wireSchema } from './job-schema.ts';
 import { taskCount } from './job-values.ts';
 import type { DockerContainer } from './values/docker.ts';
 import { EVERY_ROLE } from './values/role-name.ts';
@@ -55,8 +56,8 @@ const PART = {
   gang,
   heartbeat,
   checkpoint: z.strictObject({ everySteps, every, keep }),
-  tensorboard: z.strictObject({ memory: tensorboardSchema.shape.memory }).describe('Settings for jobs that run TensorBoard.'),
-  strategy: z.strictObject({ wireSecurity: wireSecurity }).describe('Settings that apply to every strategy.'),
+  tensorboard: z.strictObject({ resources: tensorboardSchema.shape.resources }).describe('Settings for jobs that run TensorBoard.'),
+  wire: z.strictObject({ security: wireSchema.shape.security }).describe('How the programs of a job exchange data.'),
   timeout,
   acls,
   remoteAccess,
@@ -80,8 +81,8 @@ export type JobPart = DeepPartial<
     'queue' | 'runtime' | 'env' | 'restart' | 'gang' | 'heartbeat' | 'timeout' | 'acls' | 'remoteAccess' | 'master' | 'priority' | 'tags'
   > & {
     readonly checkpoint: Pick<JobYaml['checkpoint'], 'everySteps' | 'every' | 'keep'>;
-    readonly tensorboard: Pick<JobYaml['tensorboard'], 'memory'>;
-    readonly strategy: Pick<JobYaml['strategy'], 'wireSecurity'>;
+    readonly tensorboard: Pick<JobYaml['tensorboard'], 'resources'>;
+    readonly wire: Pick<JobYaml['wire'], 'security'>;
   }
 > & { readonly roles?: Readonly<Record<string, RolePart>> | undefined };
 
@@ -101,6 +102,11 @@ const jobKeys = once(jobJsonSchema);
 
 /** Returns the reason why a site file cannot set this key, or undefined for an unknown key. */
 export function whyNotInSite(path: readonly (string | number)[]): string | undefined {
+  // Inside a mapping such as `master`, a site file has the keys of job.yaml.
+  const foreign = path.length > 1 && path[0] !== 'roles' ? foreignKeyProblem(path) : undefined;
+  if (foreign !== undefined) {
+    return foreign;
+  }
   return explainKey(jobKeys(), path.join('.')) === null ? undefined : 'can be set in job.yaml only, not in a site file';
 }
 

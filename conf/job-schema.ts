@@ -148,46 +148,53 @@ export const roleSchema = z.strictObject({
     .optional(),
 });
 
+/** Resources of a container that tony-ts itself needs. */
+function ownResources(container: string) {
+  return z
+    .strictObject({
+      memory: memory(`Memory of ${container}.`).prefault('1g'),
+      vcores: values.ownVcoreCount().describe(`Virtual cores of ${container}.`).default(1),
+    })
+    .describe(`Resources of ${container}.`)
+    .prefault({});
+}
+
 export const tensorboardSchema = z.strictObject({
   logdir: text().describe('Folder for TensorBoard summaries. By default, each job creates a new folder.').optional(),
-  memory: memory("Memory of TensorBoard's container.").prefault('1g'),
+  resources: ownResources("TensorBoard's container"),
 });
 
-export const wireSecurity = values.wireSecurity.describe(
-  "Protection of the TCP connections between the job's programs. none: the programs authenticate each other, but the data is not protected. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.",
-);
+export const wireSchema = z.strictObject({
+  dtype: values.wireDtype
+    .describe('Number format in which workers send gradients with strategy all-reduce. Gradients are always summed in float32.')
+    .default('float32'),
+  security: values.wireSecurity
+    .describe(
+      "Protection of the TCP connections between the job's programs. none: the programs authenticate each other, but the data is not protected. authenticated: programs detect data that was modified, replayed, removed or injected on the network. encrypted: in addition, only the programs can read the data.",
+    )
+    .default('none'),
+});
 
 const strategy = z
   .union(
     [
       z.enum(['all-reduce', 'parameter-server']),
-      z.strictObject({
-        type: z.literal('all-reduce').describe('Name of the strategy.').default('all-reduce'),
-        wire: values.wire
-          .describe('Number format in which workers send gradients. Gradients are always summed in float32.')
-          .default('float32'),
-        wireSecurity: wireSecurity.default('none'),
-      }),
+      z.strictObject({ type: z.literal('all-reduce').describe('Name of the strategy.') }),
       z.strictObject({
         type: z.literal('parameter-server').describe('Name of the strategy.'),
         staleness: values
           .stepsOfStaleness()
           .describe('Maximum number of steps by which a worker may be ahead of the slowest worker. The default is unlimited.')
           .optional(),
-        wireSecurity: wireSecurity.default('none'),
       }),
     ],
-    {
-      error:
-        'expected all-reduce or parameter-server, or {type: all-reduce, wire, wireSecurity} or {type: parameter-server, staleness, wireSecurity}',
-    },
+    { error: 'expected all-reduce or parameter-server, or {type: parameter-server, staleness}' },
   )
   .transform((value): Strategy => {
     const given = typeof value === 'string' ? { type: value } : value;
-    const security = 'wireSecurity' in given ? given.wireSecurity : 'none';
     return given.type === 'all-reduce'
-      ? { type: 'all-reduce', wire: 'wire' in given ? given.wire : 'float32', wireSecurity: security }
-      : { type: 'parameter-server', staleness: ('staleness' in given ? given.staleness : undefined) ?? null, wireSecurity: security };
+      ? { type: 'all-reduce' }
+      : { type: 'parameter-server', staleness: ('staleness' in given ? given.staleness : undefined) ?? null };
   });
 
 export const jobSchema = z.strictObject({
@@ -325,7 +332,7 @@ export const jobSchema = z.strictObject({
     .describe('Training checkpoints.')
     .prefault({}),
   tensorboard: z
-    .union([z.boolean(), z.null(), tensorboardSchema], { error: 'expected true, false, null, or {logdir, memory}' })
+    .union([z.boolean(), z.null(), tensorboardSchema], { error: 'expected true, false, null, or {logdir, resources}' })
     .transform((value) =>
       typeof value === 'object' && value !== null ? { ...value, serve: true } : { ...tensorboardSchema.parse({}), serve: value === true },
     )
@@ -338,6 +345,7 @@ export const jobSchema = z.strictObject({
       'How the workers share the weights. all-reduce: all workers average their gradients in every step. parameter-server: the tasks of the ps role hold the weights.',
     )
     .prefault('all-reduce'),
+  wire: wireSchema.describe('How the programs of a job with framework tfjs exchange data.').prefault({}),
   timeout: duration(
     'Time limit for the whole job. A job that exceeds the limit fails. The time starts when the ApplicationMaster starts or, if quotas hold the job, when they admit it. It includes the time in which the job waits for containers and roles wait for other roles.',
     values.JOB_TIMEOUT,
@@ -372,8 +380,7 @@ export const jobSchema = z.strictObject({
     .default(true),
   master: z
     .strictObject({
-      memory: memory("Memory of the ApplicationMaster's container.").prefault('1g'),
-      vcores: values.masterVcoreCount().describe("Virtual cores of the ApplicationMaster's container.").default(1),
+      resources: ownResources("the ApplicationMaster's container"),
       nodeLabel: text().describe('YARN node label of the nodes on which the ApplicationMaster runs.').optional(),
       docker: dockerSchema.describe('Docker image for the ApplicationMaster.').prefault(null),
       env: environment(values.masterVariableName).describe('Environment variables for the ApplicationMaster.').default({}),

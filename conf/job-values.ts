@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { FRAMEWORK_NAMES } from './frameworks/names.ts';
-import { ROLE_KINDS, WIRE_SECURITY } from './job.ts';
+import { ROLE_KINDS, WIRE_DTYPES, WIRE_SECURITY } from './job.ts';
 import { MOST_PROCESSES } from './processes.ts';
 import { isRoleTag, LONGEST_TAG } from './role-tags.ts';
 import { MOST_GRACE_MS } from './values/lease.ts';
@@ -50,7 +50,7 @@ export const TOO_MANY_CONDITIONS = `a role waits for at most ${MOST_ROLES} condi
 export const taskCount = () => count(1, 100_000);
 export const vcoreCount = () => count(1, 4096);
 export const gpuCount = () => count(0, 1024);
-export const masterVcoreCount = () => count(1, 64);
+export const ownVcoreCount = () => count(1, 64);
 export const MOST_RESTARTS = 10_000;
 
 /** Accepts `alice@EXAMPLE.COM` and `service/host@REALM`. Rejects strings that kinit would treat as options. */
@@ -68,7 +68,7 @@ export const restartPolicy = z.enum(['on-failure', 'never']);
 export const onExitCodes = z.array(count(1, 255, 'expected an exit code from 1 to 255'), { error: 'expected a list of exit codes' });
 export const awaitedState = z.enum(['running', 'succeeded']);
 export const late = z.enum(['stop', 'fail']);
-export const wire = z.enum(['float32', 'float16']);
+export const wireDtype = z.enum(WIRE_DTYPES);
 export const wireSecurity = z.enum(WIRE_SECURITY);
 
 /** Limits for durations, in ms. */

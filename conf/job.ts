@@ -56,8 +56,10 @@ export interface Job {
     readonly sync: string | null;
   };
   /** Settings for TensorBoard. If `serve` is true, tony-ts adds a sidecar role that runs TensorBoard. */
-  readonly tensorboard: { readonly logdir: string | null; readonly serve: boolean; readonly memoryMb: number };
+  readonly tensorboard: { readonly logdir: string | null; readonly serve: boolean; readonly resources: OwnResources };
   readonly strategy: Strategy;
+  /** How the job's programs exchange data. */
+  readonly wire: Wire;
   /** Time limit for the whole job in ms, or null for no limit. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
@@ -78,9 +80,14 @@ export interface KerberosKeytab {
   readonly principal: string | null;
 }
 
-export interface Master {
+/** Resources of a container that tony-ts itself needs. */
+export interface OwnResources {
   readonly memoryMb: number;
   readonly vcores: number;
+}
+
+export interface Master {
+  readonly resources: OwnResources;
   readonly nodeLabel: string | null;
   /** Docker container for the ApplicationMaster, or null if it runs directly on the node. */
   readonly docker: DockerContainer | null;
@@ -95,13 +102,18 @@ export interface Master {
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * How workers share the weights. With `all-reduce`, workers average their gradients in every step. `wire` is the number format on the
- * network. Sums are always computed in float32. With `parameter-server`, the tasks of one role store the weights. `staleness` is the
+ * How workers share the weights. With `all-reduce`, workers average their gradients in every step. With `parameter-server`, the tasks of one role store the weights. `staleness` is the
  * maximum number of steps by which a worker may be ahead of the slowest worker, or null for no limit.
  */
-export type Strategy =
-  | { readonly type: 'all-reduce'; readonly wire: 'float32' | 'float16'; readonly wireSecurity: WireSecurity }
-  | { readonly type: 'parameter-server'; readonly staleness: number | null; readonly wireSecurity: WireSecurity };
+export type Strategy = { readonly type: 'all-reduce' } | { readonly type: 'parameter-server'; readonly staleness: number | null };
+
+/** `dtype` is the number format of gradients on the network with strategy `all-reduce`. Sums are always computed in float32. */
+export interface Wire {
+  readonly dtype: (typeof WIRE_DTYPES)[number];
+  readonly security: WireSecurity;
+}
+
+export const WIRE_DTYPES = ['float32', 'float16'] as const;
 
 /**
  * How TCP connections between a job's programs are protected. In every mode, both ends authenticate each other when they connect. `none`

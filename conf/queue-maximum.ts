@@ -66,8 +66,8 @@ function amount(resources: Room, resource: string, { memoryStep }: QueueRoom): n
 
 /** Returns what a job needs at least, for each set of roles that may have containers at the same time. */
 export function neededContainers(job: Pick<Job, 'roles' | 'master'>): NeededContainers[][] {
-  const { memoryMb, vcores, nodeLabel } = job.master;
-  const master = { role: null, count: 1, resources: { memory: memoryMb, vcores }, nodeLabel };
+  const { resources, nodeLabel } = job.master;
+  const master = { role: null, count: 1, resources: { memory: resources.memoryMb, vcores: resources.vcores }, nodeLabel };
   return stagesOf(job).map((stage) => [
     master,
     ...job.roles
@@ -80,7 +80,7 @@ export function neededContainers(job: Pick<Job, 'roles' | 'master'>): NeededCont
 export function describeExcess({ path, label, resource, most, needed, largest }: Excess): string {
   const { role, count } = largest;
   const where = label === '' ? '' : ` on nodes labelled ${label}`;
-  const key = role === null ? `master.${resource}` : `roles.${role}.resources.${resource}`;
+  const key = role === null ? `master.resources.${resource}` : `roles.${role}.resources.${resource}`;
   const lower = role === null || count === 1 ? key : `roles.${role}.instances (${count}) or ${key}`;
   return (
     `The job requests ${describeAmount(resource, needed)} at the same time, including its ApplicationMaster, but queue ${path} can provide ` +

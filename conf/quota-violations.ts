@@ -135,7 +135,7 @@ function overMaster({ path, limits }: Rule, master: Amounts): Violation[] {
       {
         path: `${path}.task.${resource}`,
         message: `the ApplicationMaster requests ${describeAmount(resource, amount)}, but the limit is ${describeAmount(resource, limit)}`,
-        fits: `master.${resource}: ${written(resource, Math.max(limit, usual))}`,
+        fits: `master.resources.${resource}: ${written(resource, Math.max(limit, usual))}`,
       },
     ];
   });
@@ -153,7 +153,7 @@ function overWhole({ path, role }: Rule, key: 'job' | 'total', limits: Amounts, 
       {
         path: `${path}.${key}.${resource}`,
         message: `${whose} requests ${describeAmount(resource, amount)} in total${withMaster}, but ${limited} is ${describeAmount(resource, limit)}`,
-        fits: `at most ${describeAmount(resource, limit)} in total (instances times ${resource}${withMaster === '' ? '' : `, plus master.${resource}`})`,
+        fits: `at most ${describeAmount(resource, limit)} in total (instances times ${resource}${withMaster === '' ? '' : `, plus master.resources.${resource}`})`,
       },
     ];
   });

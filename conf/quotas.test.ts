@@ -171,7 +171,7 @@ test("a job's demand counts before YARN allocates it, and resources beyond the d
 });
 
 test('the ApplicationMaster counts towards limits of whole jobs, and not towards limits of roles', () => {
-  const large = job('master: {memory: 100g, vcores: 60}\nroles: {worker: {resources: {memory: 1g}}}');
+  const large = job('master: {resources: {memory: 100g, vcores: 60}}\nroles: {worker: {resources: {memory: 1g}}}');
   const paths = (requested: typeof large, text: string) => violationsOf(requested, ALICE, quotas(text)).map(({ path }) => path);
   expect(paths(large, "users: {'*': {job: {memory: 50g}, total: {vcores: 60}}}")).toEqual([
     'quotas.users.*.job.memory',
@@ -185,7 +185,7 @@ test('the ApplicationMaster counts towards limits of whole jobs, and not towards
     {
       path: 'quotas.users.*.job.memory',
       message: 'the job requests 1.5 GiB of memory in total, including its ApplicationMaster, but the limit is 1 GiB of memory',
-      fits: 'at most 1 GiB of memory in total (instances times memory, plus master.memory)',
+      fits: 'at most 1 GiB of memory in total (instances times memory, plus master.resources.memory)',
     },
   ]);
 });

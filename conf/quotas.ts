@@ -160,7 +160,7 @@ export function demandOf({ roles, master }: Pick<Job, 'roles' | 'master'>): Dema
     roles.map((role) => [role.name, { ...scaled(taskOf(role), role.maxInstances), instances: role.maxInstances }]),
   );
   const stages = stagesOf({ roles }).map((stage) => sumOf(stage.map((name) => ofRoles[name] ?? {})));
-  return { roles: ofRoles, peak: largest(stages), master: { memory: master.memoryMb, vcores: master.vcores } };
+  return { roles: ofRoles, peak: largest(stages), master: { memory: master.resources.memoryMb, vcores: master.resources.vcores } };
 }
 
 /** Returns true if both demands have the same encoding in application tags. The encoding ignores case and omits amounts of 0. */

@@ -82,7 +82,7 @@ cluster.report({ right: right / 10_000, steps }, { step: steps });
 source: source
 data: {mnist: '${FOLDER}/mnist'}
 roles: {worker: {instances: 2, command: node train.ts, resources: {memory: 1g}}}
-master: {memory: 512m}
+master: {resources: {memory: 512m}}
 checkpoint: {everySteps: 30}
 `,
   );

@@ -28,7 +28,7 @@ async function jobFile(name: string, lines: readonly string[]): Promise<{ file: 
     `env: {OUT: ${out}}`,
     `command: exec node ${PROGRAM}`,
     'heartbeat: {interval: 300ms, missed: 100}',
-    'master: {memory: 512m}',
+    'master: {resources: {memory: 512m}}',
     ...lines,
   ];
   writeFileSync(file, `${yaml.join('\n')}\n`);

@@ -78,7 +78,7 @@ source: source
 command: exec node read.mjs
 env: ${JSON.stringify({ OUT: out, ...options.env })}
 ${options.roles ?? 'roles: {worker: {instances: 2, kind: gang, resources: {memory: 1g}}}'}
-master: {memory: 512m}
+master: {resources: {memory: 512m}}
 `,
   );
   return { folder, out, file };
@@ -266,7 +266,7 @@ source: ${path.join(ROOT, 'integration-tests', 'programs')}
 env: {OUT: ${out}, FILES: '${options.data}', TONY_BACKEND: cpu, HOLD: '${options.hold === true ? 'yes' : 'no'}'}
 command: exec node fit-dispatch.mjs
 checkpoint: {everySteps: 7}
-master: {memory: 512m}
+master: {resources: {memory: 512m}}
 heartbeat: {interval: 300ms, missed: 10}
 ${options.yaml}
 `,

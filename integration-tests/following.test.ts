@@ -49,7 +49,7 @@ async function job(script: string): Promise<string> {
     'source: source',
     'command: bash run.sh',
     'roles: {worker: {instances: 2, restart: {policy: never}, resources: {memory: 512m}}}',
-    'master: {memory: 512m}',
+    'master: {resources: {memory: 512m}}',
   ];
   await writeFile(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);
   return path.join(folder, 'job.yaml');

@@ -65,7 +65,7 @@ async function submitted(
     'roles:',
     '  worker: {instances: 2, restart: {policy: never}, resources: {memory: 512m}}',
     '  watcher: {command: sleep 600, kind: sidecar, resources: {memory: 256m}}',
-    'master: {memory: 512m}',
+    'master: {resources: {memory: 512m}}',
   ];
   await writeFile(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);
   const { stdout, stderr } = await run([...submit, '--conf', path.join(folder, 'job.yaml')]);
@@ -237,7 +237,7 @@ async function listShows(id: string): Promise<void> {
   ]);
   const folder = await temporaryFolder();
   const large =
-    'name: large\nframework: none\nruntime: system\nmaster: {memory: 512m}\nroles: {worker: {command: sleep 600, instances: 15, resources: {memory: 1g}}}\n';
+    'name: large\nframework: none\nruntime: system\nmaster: {resources: {memory: 512m}}\nroles: {worker: {command: sleep 600, instances: 15, resources: {memory: 1g}}}\n';
   await writeFile(path.join(folder, 'job.yaml'), large);
   const waiting = ID.exec((await cluster.run(['submit', '--detach', '--conf', path.join(folder, 'job.yaml')])).stdout)?.[0] ?? '';
   onTestFinished(async () => void (await cluster.run(['kill', waiting])));

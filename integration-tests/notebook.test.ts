@@ -87,7 +87,7 @@ async function jobFile(python: string): Promise<string> {
   writeFileSync(
     file,
     `name: mnist\nframework: none\ncommand: python3 train.py\nenv: {PATH: '${path.dirname(python)}:${process.env.PATH}'}\n` +
-      'roles: {worker: {instances: 4, resources: {memory: 1g}}}\nmaster: {memory: 512m}\n',
+      'roles: {worker: {instances: 4, resources: {memory: 1g}}}\nmaster: {resources: {memory: 512m}}\n',
   );
   return file;
 }

@@ -96,7 +96,7 @@ data: {lines: 's3a://${store().bucket}/lines'}
 roles:
   worker: {command: 'node fit.mjs ${root}/lines ${root}/job 30', resources: {memory: 1g}}
   files: ${await fsspecRole(`s3a://${store().bucket}/files`)}
-master: {memory: 512m}
+master: {resources: {memory: 512m}}
 checkpoint: {dir: '${root}/job/checkpoints', everySteps: 20}
 `,
   );

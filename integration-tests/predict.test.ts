@@ -166,7 +166,7 @@ const examples = tfrecords('${folder}/in')
     '--set',
     'roles.worker.instances=3',
     '--set',
-    'master.memory=512m',
+    'master.resources.memory=512m',
   ];
   const { stdout, stderr, exitCode } = await cluster.run([...submit, '--detach']);
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });

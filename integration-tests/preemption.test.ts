@@ -51,7 +51,7 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
     'runtime: system',
     'command: while [ ! -e FOLDER/go ]; do sleep 0.1; done',
     'roles: {worker: {resources: {memory: 256m, gpus: 4}}}',
-    'master: {memory: 512m}',
+    'master: {resources: {memory: 512m}}',
   ]);
   const last = (generation: number) => trained().filter((each) => each[0] === generation);
   // YARN must preempt a container of the training before both containers of this job can run.

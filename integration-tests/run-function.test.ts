@@ -86,7 +86,12 @@ export const nothing = () => undefined;
 });
 
 test("on a cluster, start returns a handle with logs, status and the chief's result, and attachJob finds the job by its id", async () => {
-  const options = { slots: 4, memory: '1g', environment: cluster.clientEnvironment(), conf: { master: { memory: '512m' } } } as const;
+  const options = {
+    slots: 4,
+    memory: '1g',
+    environment: cluster.clientEnvironment(),
+    conf: { master: { resources: { memory: '512m' } } },
+  } as const;
   const job = await start(
     options,
     async (cluster, base: number) => {
@@ -117,7 +122,12 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
 });
 
 test('on a cluster, an exception in a worker and a kill of the job both reject the result', async () => {
-  const options = { slots: 2, memory: '1g', environment: cluster.clientEnvironment(), conf: { master: { memory: '512m' } } } as const;
+  const options = {
+    slots: 2,
+    memory: '1g',
+    environment: cluster.clientEnvironment(),
+    conf: { master: { resources: { memory: '512m' } } },
+  } as const;
   const failing = run(options, async ({ rank }) => {
     if (rank === 1) {
       throw new TypeError('not on the cluster');

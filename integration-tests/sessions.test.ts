@@ -34,7 +34,7 @@ beforeAll(async () => {
   writeFileSync(
     file,
     'name: sessions\nframework: none\ncommand: exec node serve.mjs\nenv: {GREETING: hello}\n' +
-      'roles: {worker: {instances: 1, resources: {memory: 512m}}}\nmaster: {memory: 512m}\n',
+      'roles: {worker: {instances: 1, resources: {memory: 512m}}}\nmaster: {resources: {memory: 512m}}\n',
   );
   const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
   id = /application_\d+_\d+/.exec(submitted.stdout + submitted.stderr)?.[0] ?? '';

@@ -91,7 +91,7 @@ describe('a request that the cluster rejects', () => {
       '  quotas.roles.worker.task.memory: each task of role worker requests 2 GiB of memory, but the limit is 1 GiB of memory',
       '    fits: roles.worker.resources.memory: 1024m',
       '  quotas.groups.research.total.vcores: the job requests 2 vcores in total, including its ApplicationMaster, but the limit for all running jobs together is 0 vcores',
-      '    fits: at most 0 vcores in total (instances times vcores, plus master.vcores)',
+      '    fits: at most 0 vcores in total (instances times vcores, plus master.resources.vcores)',
     ]);
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);
 

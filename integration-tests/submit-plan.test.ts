@@ -185,7 +185,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
 
 test('submit rejects a job that fits no node before any upload, and reports all reasons together', async () => {
   const staging = `${HOME}/never`;
-  const { words } = await request({ gpus: 9, staging, lines: ['master: {memory: 900g}'] });
+  const { words } = await request({ gpus: 9, staging, lines: ['master: {resources: {memory: 900g}}'] });
   const worker = (key: string, value: string): string[] => ['--set', `roles.worker.resources.${key}=${value}`];
   const impossible = [...words, ...worker('memory', '100g'), ...worker('yarn\\.io/fpga', '1')];
   const before = (await cluster.applications()).length;
@@ -198,7 +198,7 @@ test('submit rejects a job that fits no node before any upload, and reports all 
       .slice(0, 5),
   ).toEqual([
     'error: The job can never run on this cluster:',
-    '  The ApplicationMaster requests 900 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.memory.',
+    '  The ApplicationMaster requests 900 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.resources.memory.',
     '  Each task of role worker requests 100 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower roles.worker.resources.memory.',
     '  Each task of role worker requests 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
     '  Each task of role worker requests 1 of yarn.io/fpga, a resource type that this cluster does not have (memory, vcores, gpus). Remove roles.worker.resources.yarn.io/fpga.',

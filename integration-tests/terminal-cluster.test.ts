@@ -19,7 +19,7 @@ async function job(command: string, gpus = 0): Promise<{ file: string; gate: str
     `env: {GATE: ${gate}}`,
     `command: ${JSON.stringify(command)}`,
     `roles: {worker: {instances: 2, kind: gang, resources: {memory: 512m, gpus: ${gpus}}}}`,
-    'master: {memory: 512m}',
+    'master: {resources: {memory: 512m}}',
   ];
   await writeFile(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);
   return { file: path.join(folder, 'job.yaml'), gate };

@@ -95,7 +95,7 @@ async function jobFile({ roles, lines = [], command = PROGRAM, master = '512m' }
     'command: |',
     ...command.map((line) => `  ${line}`),
     `roles: ${roles ?? '{worker: {instances: 2, kind: gang, resources: {memory: 512m, gpus: 1}}}'}`,
-    `master: {memory: ${master}}`,
+    `master: {resources: {memory: ${master}}}`,
     ...lines,
   ];
   const file = path.join(folder, 'job.yaml');

@@ -403,7 +403,7 @@ export const ERROR_CODES = {
   WIRE_INTEGRITY: {
     exit: 1,
     means:
-      "Data sent between two of the job's programs was modified, replayed, removed or injected on the network. The job detected the change because its `wireSecurity` is `authenticated` or `encrypted`.",
+      "Data sent between two of the job's programs was modified, replayed, removed or injected on the network. The job detected the change because its `wire.security` is `authenticated` or `encrypted`.",
     hint: 'The message names the peer. tony-ts has not used the data, and training resumes from the newest checkpoint. If the failure occurs again, report it to the network admin: the cause is an attacker or faulty hardware.',
   },
   RING_JOIN_FAILED: {

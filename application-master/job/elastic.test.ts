@@ -285,7 +285,7 @@ test('with parameter servers, an elastic job shrinks when a lost worker gets no 
   const scene = new JobScenario(
     frozen({
       roles: [workers({ instances: 1, maxInstances: 3 }), ps],
-      strategy: { type: 'parameter-server', staleness: null, wireSecurity: 'none' },
+      strategy: { type: 'parameter-server', staleness: null },
     }),
   );
   scene.register();

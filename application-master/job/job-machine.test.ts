@@ -1507,7 +1507,11 @@ describe('notices', () => {
 describe('TensorBoard', () => {
   const tensorboard = role({ name: 'tensorboard', kind: 'sidecar', spare: true, restart: { policy: 'on-failure', maxRestarts: 1 } });
   const withTensorBoard = (changes: Partial<Parameters<typeof frozen>[0]> = {}) =>
-    frozen({ roles: [workers(), tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 }, ...changes });
+    frozen({
+      roles: [workers(), tensorboard],
+      tensorboard: { logdir: null, serve: true, resources: { memoryMb: 1024, vcores: 1 } },
+      ...changes,
+    });
 
   it('TensorBoard is requested when all other tasks run, and is not listed among the members of a generation', () => {
     const scene = new JobScenario(withTensorBoard({ roles: [workers(), evaluator, tensorboard] }));

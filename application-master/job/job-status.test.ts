@@ -7,7 +7,7 @@ import type { JobState } from './state/job-state.ts';
 import { type TaskChanges, Transition } from './state/transition.ts';
 
 const sidecar = role({ name: 'tensorboard', kind: 'sidecar', spare: true });
-const serving = { logdir: null, serve: true, memoryMb: 1024 };
+const serving = { logdir: null, serve: true, resources: { memoryMb: 1024, vcores: 1 } };
 const scene = JobScenario.running(frozen({ roles: [workers()] }));
 
 function tensorBoard(change: TaskChanges, notices: JobState['training']['notices'] = []): unknown {

@@ -6,7 +6,7 @@ import { hasTrainingEnded } from './state/membership.ts';
 const servers = () => role({ name: 'ps', instances: 2, kind: 'service', servesParameters: true });
 
 function job() {
-  return frozen({ roles: [workers(), servers()], strategy: { type: 'parameter-server', staleness: null, wireSecurity: 'none' } });
+  return frozen({ roles: [workers(), servers()], strategy: { type: 'parameter-server', staleness: null } });
 }
 
 test('a generation includes all parameter servers, without ranks', () => {

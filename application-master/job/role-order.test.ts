@@ -103,7 +103,10 @@ describe('roles that wait for other roles', () => {
     const tensorboard = role({ name: 'tensorboard', kind: 'sidecar' });
     const evaluator = role({ name: 'evaluator', after: [{ role: 'worker', state: 'succeeded' }] });
     const scene = JobScenario.running(
-      frozen({ roles: [workers({ maxInstances: 3 }), evaluator, tensorboard], tensorboard: { logdir: null, serve: true, memoryMb: 1024 } }),
+      frozen({
+        roles: [workers({ maxInstances: 3 }), evaluator, tensorboard],
+        tensorboard: { logdir: null, serve: true, resources: { memoryMb: 1024, vcores: 1 } },
+      }),
     );
     scene.serve();
     expect(scene.task('tensorboard:0').state).toBe('running');

@@ -85,7 +85,7 @@ java.io.FileNotFoundException: File does not exist: hdfs://nn:8020/user/alice/.t
 test('diagnostics distinguish exceeded memory, failed localisation and missing heartbeats', () => {
   const failed = (rest: string): string =>
     explain(`Application ${ID} failed 2 times due to AM Container for appattempt_1_0003_000002 ${rest}`);
-  expect(failed('exited with  exitCode: -104\nFailing this attempt.')).toContain('raise master.memory');
+  expect(failed('exited with  exitCode: -104\nFailing this attempt.')).toContain('raise master.resources.memory');
   expect(failed('exited with  exitCode: -1000\nDiagnostics: Resource hdfs://nn/x changed on src filesystem (expected 1, was 2)')).toMatch(
     /could not copy its files to the node\):\n.*changed on src filesystem/,
   );

@@ -109,7 +109,7 @@ function meaning(exit: string): string {
       return ': killed, often for lack of memory';
     case '-103':
     case '-104':
-      return ': it used more memory than its container has; raise master.memory in job.yaml';
+      return ': it used more memory than its container has; raise master.resources.memory in job.yaml';
     case '-1000':
       return ': YARN could not copy its files to the node';
     default:

@@ -5,7 +5,7 @@ import { bringsTensorBoard, withTensorBoard } from './tensorboard-role.ts';
 const job = (text: string) => parseJob(`name: mnist\ncommand: node train.ts\n${text}\n`, { file: 'job.yaml', folder: '/x', set: [] });
 
 test('withTensorBoard appends TensorBoard as a sidecar role without ranks', () => {
-  const { roles } = withTensorBoard(job('roles: {worker: {instances: 2}}\ntensorboard: {memory: 2g}'));
+  const { roles } = withTensorBoard(job('roles: {worker: {instances: 2}}\ntensorboard: {resources: {memory: 2g}}'));
   expect(roles.map(({ name }) => name)).toEqual(['worker', 'tensorboard']);
   expect(roles[1]).toMatchObject({
     kind: 'sidecar',

@@ -7,5 +7,5 @@ export function bringsTensorBoard(job: Job): boolean {
 }
 
 export function withTensorBoard(job: Job): Job {
-  return bringsTensorBoard(job) ? { ...job, roles: [...job.roles, tensorBoardRole(job.tensorboard.memoryMb)] } : job;
+  return bringsTensorBoard(job) ? { ...job, roles: [...job.roles, tensorBoardRole(job.tensorboard.resources)] } : job;
 }

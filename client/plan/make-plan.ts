@@ -52,7 +52,10 @@ function commonPlan(
 
 /** Returns the container requests for the ApplicationMaster and for all roles, including an added TensorBoard role. */
 function asksOf(job: Job): PlannedAsk[] {
-  const { memoryMb, vcores, nodeLabel } = job.master;
+  const {
+    resources: { memoryMb, vcores },
+    nodeLabel,
+  } = job.master;
   const ranks = gangRanks(job);
   return [
     masterAsk({ memory: memoryMb, vcores }, nodeLabel),

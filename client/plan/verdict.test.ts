@@ -223,7 +223,7 @@ describe('a job can never run because', () => {
     ];
     expect(reasons(asks, {})).toEqual([
       'never',
-      'The ApplicationMaster requests 20 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.memory.',
+      'The ApplicationMaster requests 20 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.resources.memory.',
       'Each task of role worker requests 90 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower roles.worker.resources.memory.',
       'Each task of role worker requests 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
       'Each task of role worker requests 1 of yarn.io/fpga, a resource type that this cluster does not have (memory, vcores, gpus). Remove roles.worker.resources.yarn.io/fpga.',

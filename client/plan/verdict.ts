@@ -76,7 +76,7 @@ function impossibleReasons({ role, resources, nodeLabel }: PlannedAsk, room: Clu
   const { largest, nodes } = room;
   const reasons = asked(resources).flatMap(([resource, amount]) => {
     const most = largest[resource];
-    const setting = role === MASTER ? `master.${resource}` : `roles.${role}.resources.${resource}`;
+    const setting = role === MASTER ? `master.resources.${resource}` : `roles.${role}.resources.${resource}`;
     if (most === undefined) {
       const types = Object.keys(largest).join(', ');
       return [

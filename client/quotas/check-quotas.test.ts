@@ -33,7 +33,7 @@ test('rejects a job that lacks final values, listing all of them, and accepts th
 
 test('final values for roles apply to a role named tensorboard, but not to the TensorBoard that `tensorboard: true` adds', () => {
   const site = parseSite(
-    `final: {tensorboard: {memory: 3g}, env: {A: b}, roles: {'*': {resources: {memory: 4g, gpus: 1}, nodeLabel: a100, restart: {maxRestarts: 1}, env: {C: d}}}}`,
+    `final: {tensorboard: {resources: {memory: 3g}}, env: {A: b}, roles: {'*': {resources: {memory: 4g, gpus: 1}, nodeLabel: a100, restart: {maxRestarts: 1}, env: {C: d}}}}`,
     'x',
   );
   const job = withTensorBoard(parseJob(`${JOB}tensorboard: true\n`, { file: 'x', folder: '/', site }));
@@ -66,7 +66,7 @@ test('rejects a job that exceeds limits, listing all of them', () => {
 
 test('every check counts the TensorBoard that `tensorboard` adds to a job', () => {
   const site = parseSite('quotas: {users: {alice: {instances: 3}}, roles: {tensorboard: {task: {memory: 2g}}}}', 'x');
-  const job = parseJob(`${JOB}tensorboard: {memory: 3g}\n`, { file: 'x', folder: '/' });
+  const job = parseJob(`${JOB}tensorboard: {resources: {memory: 3g}}\n`, { file: 'x', folder: '/' });
   const paths = ['quotas.roles.tensorboard.task.memory', 'quotas.users.alice.instances'];
   expect(violationsOfWhole(job, ALICE, site).map(({ path }) => path)).toEqual(paths);
   expect(violationsOfWhole(withTensorBoard(job), ALICE, site).map(({ path }) => path)).toEqual(paths);

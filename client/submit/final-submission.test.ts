@@ -20,12 +20,12 @@ const SITE = `final:
   gang: { timeout: 2m }
   heartbeat: { interval: 2s, missed: 9 }
   checkpoint: { everySteps: 10, keep: 2 }
-  tensorboard: { memory: 1g }
-  strategy: { wireSecurity: none }
+  tensorboard: { resources: { memory: 1g } }
+  wire: { security: none }
   timeout: 1h
   acls: { view: { users: [auditor], groups: [] }, modify: { users: [auditor], groups: [] } }
   remoteAccess: false
-  master: { memory: 1g, vcores: 1, nodeLabel: cpu, docker: null, env: { KRB5_CONFIG: /etc/krb5.conf }, logLevel: info, failureWindow: 1h, startTimeout: 5m }
+  master: { resources: { memory: 1g, vcores: 1 }, nodeLabel: cpu, docker: null, env: { KRB5_CONFIG: /etc/krb5.conf }, logLevel: info, failureWindow: 1h, startTimeout: 5m }
   priority: 1
   tags: [site]
 `;

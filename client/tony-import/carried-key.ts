@@ -54,7 +54,7 @@ export function carriedKey(key: string, value: string, draft: Draft, how: Conver
     const ofRole = ROLE_KEYS[rest] ?? UNKNOWN;
     if (role === SIDECAR && draft.tensorboard !== undefined) {
       return rest === 'memory'
-        ? { to: 'tensorboard.memory', remark: '' }
+        ? { to: 'tensorboard.resources.memory', remark: '' }
         : { to: null, remark: 'TensorBoard always runs in its own container' };
     }
     if (isHorovodDriver(settings, role)) {

@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import { Document, isCollection, visit } from 'yaml';
 import type { FrameworkName } from '../../conf/frameworks/names.ts';
 import type { RoleKind } from '../../conf/job.ts';
+import { isRecord } from '../../platform/is-record.ts';
 import type { DraftOrder } from './tony-order.ts';
 
 /** Content of job.yaml, with the keys in the order in which they are written. `yamlOf` omits undefined and empty values. */
@@ -20,11 +21,10 @@ export interface Draft {
   readonly successPolicy: 'ended' | undefined;
   readonly gang: { readonly timeout: string | undefined };
   readonly heartbeat: { readonly interval: string | undefined; readonly missed: number | undefined };
-  readonly tensorboard: { readonly logdir: string; readonly memory: string | undefined } | undefined;
+  readonly tensorboard: { readonly logdir: string; readonly resources: { readonly memory: string | undefined } } | undefined;
   readonly timeout: string | undefined;
   readonly master: {
-    readonly memory: string | undefined;
-    readonly vcores: number | undefined;
+    readonly resources: { readonly memory: string | undefined; readonly vcores: number | undefined };
     readonly nodeLabel: string | undefined;
     readonly docker: DraftDocker | undefined;
     readonly startTimeout: string | undefined;
@@ -63,12 +63,18 @@ const ON_ONE_LINE = new Set([
   'docker',
 ]);
 
+/** Returns a copy without empty mappings and lists. */
+function withoutEmpty(value: unknown): unknown {
+  if (!isRecord(value)) {
+    return value;
+  }
+  const entries = Object.entries(value).map(([key, each]) => [key, withoutEmpty(each)] as const);
+  return Object.fromEntries(entries.filter(([, each]) => typeof each !== 'object' || each === null || Object.keys(each).length > 0));
+}
+
 export function yamlOf(draft: Draft, file: string): string {
   // `JSON.stringify` removes undefined values.
-  const entries = Object.entries(JSON.parse(JSON.stringify(draft)) as object).filter(
-    ([, value]: [string, unknown]) => !(typeof value === 'object' && value !== null && Object.keys(value).length === 0),
-  );
-  const document = new Document(Object.fromEntries(entries));
+  const document = new Document(withoutEmpty(JSON.parse(JSON.stringify(draft))));
   document.commentBefore = ` Converted from TonY's ${basename(file)}. tony-ts explain KEY describes a key.`;
   visit(document, {
     Pair: (_, { key, value }) => {

@@ -62,7 +62,7 @@ roles:
 heartbeat: {interval: 500ms}
 tensorboard: {logdir: hdfs:///logs/mnist}
 timeout: 7200s
-master: {memory: 1g}
+master: {resources: {memory: 1g}}
 `);
   expect(missing).toEqual([]);
   expect(jobOf(yaml)).toMatchObject({ framework: 'tfjs', timeoutMs: 7_200_000, roles: [{ instances: 4 }, { kind: 'service' }] });
@@ -360,7 +360,7 @@ describe('tells every value that is not carried over as it is written:', () => {
   test('numbers and sizes in the notations of Hadoop', () => {
     const { yaml, missing } = of({ 'tony.worker.vcores': '0x4', 'tony.worker.memory': '3GB', 'tony.am.memory': '900M' });
     expect(missing).toEqual([]);
-    expect(jobOf(yaml)).toMatchObject({ roles: [{ resources: { vcores: 4, memoryMb: 3072 } }], master: { memoryMb: 900 } });
+    expect(jobOf(yaml)).toMatchObject({ roles: [{ resources: { vcores: 4, memoryMb: 3072 } }], master: { resources: { memoryMb: 900 } } });
   });
 
   test('names that job.yaml does not accept, and variables of Hadoop', () => {

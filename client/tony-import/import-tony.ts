@@ -70,7 +70,7 @@ function defaultsThatDiffer(settings: ReadonlyMap<string, string>, { framework, 
     differences.push('Heartbeats: TonY considers a task lost after 25 missed heartbeats, tony-ts after 10 (heartbeat.missed).');
   }
   if (isUnset('tony.am.memory')) {
-    differences.push("ApplicationMaster: TonY's has 2 GiB, that of tony-ts 1 GiB (master.memory).");
+    differences.push("ApplicationMaster: TonY's has 2 GiB, that of tony-ts 1 GiB (master.resources.memory).");
   }
   if (!isTrue(settings.get('tony.application.security.enabled'), true)) {
     differences.push('Security: tony-ts always authenticates the connections between its processes.');
@@ -270,11 +270,11 @@ function draftOf(
       interval: interval === undefined ? undefined : `${Math.max(100, Math.min(60_000, interval))}ms`,
       missed: missed && Math.max(2, Math.min(1000, missed)),
     },
-    tensorboard: logdir === undefined ? undefined : { logdir, memory: optionalMemory(settings.get('tony.tensorboard.memory')) },
+    tensorboard:
+      logdir === undefined ? undefined : { logdir, resources: { memory: optionalMemory(settings.get('tony.tensorboard.memory')) } },
     timeout: timeout === undefined ? undefined : `${Math.ceil(timeout / 1000)}s`,
     master: {
-      memory: optionalMemory(settings.get('tony.am.memory')),
-      vcores: positive(settings.get('tony.am.vcores')),
+      resources: { memory: optionalMemory(settings.get('tony.am.memory')), vcores: positive(settings.get('tony.am.vcores')) },
       nodeLabel: settings.get('tony.am.node-label') ?? settings.get('tony.application.node-label'),
       docker: draftDocker(settings, 'am'),
       startTimeout: startTimeout === undefined ? undefined : `${Math.ceil(startTimeout / 1000)}s`,

@@ -20,7 +20,7 @@ export function withDefaults(written: unknown, defaults: Mapping): unknown {
   }
   const { roles, tensorboard, checkpoint, ...rest } = defaults;
   const fill = isRecord(checkpoint) ? { ...rest, checkpoint: checkpointDefaults(written.checkpoint, checkpoint) } : rest;
-  const filled = filledUp({ ...written, ...withWholeStrategy(written.strategy) }, fill);
+  const filled = filledUp(written, fill);
   return {
     ...filled,
     ...(isRecord(written.roles) && isRecord(roles) && { roles: rolesWithDefaults(written.roles, roles, written.env) }),
@@ -63,11 +63,6 @@ function withTensorBoardDefaults(written: unknown, defaults: unknown): Mapping {
     return { tensorboard: defaults };
   }
   return isRecord(written) ? { tensorboard: filledUp(written, defaults) } : {};
-}
-
-/** If job.yaml contains only a strategy name, converts the name to a mapping, to which defaults can be added. */
-function withWholeStrategy(written: unknown): Mapping {
-  return typeof written === 'string' ? { strategy: { type: written } } : {};
 }
 
 /**

@@ -19,9 +19,9 @@ const PLACES: Readonly<Record<string, Path>> = {
   'gang.timeout': ['gang', 'timeoutMs'],
   'heartbeat.interval': ['heartbeat', 'intervalMs'],
   'checkpoint.every': ['checkpoint', 'everyMs'],
-  'tensorboard.memory': ['tensorboard', 'memoryMb'],
+  'tensorboard.resources.memory': ['tensorboard', 'resources', 'memoryMb'],
   timeout: ['timeoutMs'],
-  'master.memory': ['master', 'memoryMb'],
+  'master.resources.memory': ['master', 'resources', 'memoryMb'],
   'master.failureWindow': ['master', 'failureWindowMs'],
   'master.startTimeout': ['master', 'startTimeoutMs'],
 };

@@ -57,7 +57,7 @@ function toYamlProblem({ role, about, message }: FrameworkProblem, file: JobYaml
   }
 }
 
-/** Explains why a job with this framework cannot set `wireSecurity`, or returns undefined if it can. */
+/** Explains why a job with this framework cannot set `wire.security`, or returns undefined if it can. */
 export function unprotected(framework: FrameworkName): string | undefined {
   const { trainingLibrary, title } = frameworkOf(framework);
   return trainingLibrary === 'never'
@@ -67,15 +67,17 @@ export function unprotected(framework: FrameworkName): string | undefined {
 
 /** Rejects settings of the training library. */
 function trainingProblems(file: JobYaml): YamlProblem[] {
-  const { framework, strategy, roles } = file;
+  const { framework, strategy, wire, roles } = file;
   const problems: YamlProblem[] = [];
-  if (strategy.type === 'parameter-server' || strategy.wire !== 'float32') {
-    problems.push({
-      path: ['strategy'],
-      message: `applies only to framework tfjs: the code of ${frameworkOf(framework).title} programs determines how they exchange gradients; remove the key`,
-    });
-  } else if (strategy.wireSecurity !== 'none') {
-    problems.push({ path: ['strategy', 'wireSecurity'], message: `${unprotected(framework)}; write \`wireSecurity: none\`` });
+  const message = `applies only to framework tfjs: the code of ${frameworkOf(framework).title} programs determines how they exchange gradients; remove the key`;
+  if (strategy.type === 'parameter-server') {
+    problems.push({ path: ['strategy'], message });
+  }
+  if (wire.dtype !== 'float32') {
+    problems.push({ path: ['wire', 'dtype'], message });
+  }
+  if (wire.security !== 'none') {
+    problems.push({ path: ['wire', 'security'], message: `${unprotected(framework)}; write \`security: none\`` });
   }
   if (Object.hasOwn(roles, SERVING_ROLE) && (roles[SERVING_ROLE]?.kind ?? 'independent') === 'independent') {
     problems.push({

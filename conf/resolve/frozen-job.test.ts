@@ -82,7 +82,11 @@ test.each([
   ],
   ['a timeout of 0', withJob({ timeoutMs: 0 }), /job\.timeoutMs/],
   ['heartbeats once a day', withJob({ heartbeat: { intervalMs: 86_400_000, missed: 2 } }), /job\.heartbeat\.intervalMs/],
-  ['an ApplicationMaster without memory', withJob({ master: { ...frozen.job.master, memoryMb: 0 } }), /job\.master\.memoryMb/],
+  [
+    'an ApplicationMaster without memory',
+    withJob({ master: { ...frozen.job.master, resources: { memoryMb: 0, vcores: 1 } } }),
+    /job\.master\.resources\.memoryMb/,
+  ],
   ['tags that look like the tags of roles', withJob({ tags: ['TONY-ROLES:worker:0'] }), /job\.tags\.0/],
   ['an unknown key of the job', withJob({ maximum: 1 }), /job: .*maximum/],
   ['an unknown key of the file', JSON.stringify({ ...frozen, roles: [] }), /roles/],
@@ -98,7 +102,7 @@ const withTensorBoard = (changes: Partial<Role>, serve = true): string => {
   const tensorboard = { ...job.tensorboard, serve };
   return JSON.stringify({
     ...frozen,
-    job: { ...job, tensorboard, roles: [...job.roles, { ...tensorBoardRole(tensorboard.memoryMb), ...changes }] },
+    job: { ...job, tensorboard, roles: [...job.roles, { ...tensorBoardRole(tensorboard.resources), ...changes }] },
   });
 };
 

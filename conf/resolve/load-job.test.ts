@@ -67,15 +67,15 @@ describe('a job file', () => {
       gang: { timeoutMs: 300_000 },
       heartbeat: { intervalMs: 1000, missed: 10 },
       checkpoint: { dir: null, everySteps: 100, everyMs: null, keep: 3, sync: null },
-      tensorboard: { logdir: null, serve: false, memoryMb: 1024 },
-      strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
+      tensorboard: { logdir: null, serve: false, resources: { memoryMb: 1024, vcores: 1 } },
+      strategy: { type: 'all-reduce' },
+      wire: { dtype: 'float32', security: 'none' },
       timeoutMs: null,
       acls: { view: { users: [], groups: [] }, modify: { users: [], groups: [] } },
       kerberos: null,
       remoteAccess: true,
       master: {
-        memoryMb: 1024,
-        vcores: 1,
+        resources: { memoryMb: 1024, vcores: 1 },
         nodeLabel: null,
         docker: null,
         env: {},
@@ -186,7 +186,7 @@ describe('parameter servers', () => {
     expect(roles(text(', command: node serve.ts'))[0]?.command).toBe('node serve.ts');
   });
 
-  test.each(['all-reduce', '{type: all-reduce, wire: float16}'])('are omitted with %s', (strategy) => {
+  test.each(['all-reduce', '{type: all-reduce}'])('are omitted with %s', (strategy) => {
     const text = `name: x\ncommand: node train.ts\nstrategy: ${strategy}\nroles: {ps: {instances: 3}, worker: {instances: 2}}\n`;
     expect(roles(text)).toEqual([worker]);
   });
@@ -227,7 +227,7 @@ describe('framework pytorch', () => {
       'job.yaml:6:24  roles.worker.env.MASTER_PORT: tony-ts sets this variable for framework pytorch: remove it, or write `framework: none` to set all such variables yourself',
       'job.yaml:6:62  roles.ps: tony-ts has no parameter servers for framework pytorch: remove the role, or write `kind: gang` if its tasks start together with the others',
     ]);
-    expect(mistakes(job('strategy: {type: all-reduce, wire: float16}\nroles: {worker: {}}\n'))).toHaveLength(1);
+    expect(mistakes(job('wire: {dtype: float16}\nroles: {worker: {}}\n'))).toHaveLength(1);
   });
 });
 
@@ -350,6 +350,17 @@ gang: {timeout: 20m}
       /chief: the job does not wait for role `b` of kind sidecar: choose a role of kind gang or independent/,
     ],
     [
+      'a folder called none',
+      'name: a\ncommand: x\nsource: none\nroles: {b: {}}',
+      /source: write null for no folder, or \.\/none for a folder/,
+    ],
+    ['no image in the old way', ROLE('docker: none'), /roles\.b\.docker: expected \{image, mounts, network\}, or null, found `none`$/],
+    [
+      'no keytab in the old way',
+      'name: a\ncommand: x\nkerberos: none\nroles: {b: {}}',
+      /expected \{keytab, principal\}, or null, found `none`$/,
+    ],
+    [
       'an unknown kind',
       'name: a\ncommand: x\nroles: {b: {kind: services}}',
       /is not one of gang, independent, service, sidecar; did you mean `service`/,
@@ -407,9 +418,9 @@ gang: {timeout: 20m}
     ['only servers', 'name: a\ncommand: x\nstrategy: parameter-server\nroles: {ps: {}}', /no role would train: add a `worker` role/],
     ['negative staleness', 'name: a\ncommand: x\nstrategy: {type: parameter-server, staleness: -1}\nroles: {b: {}}', /strategy/],
     [
-      'an unknown wireSecurity',
-      'name: a\ncommand: x\nstrategy: {wireSecurity: tls}\nroles: {b: {}}',
-      /strategy.*`tls` is not one of none, authenticated, encrypted/,
+      'an unknown wire.security',
+      'name: a\ncommand: x\nwire: {security: tls}\nroles: {b: {}}',
+      /wire\.security: `tls` is not one of none, authenticated, encrypted/,
     ],
     [
       'an unknown strategy',
@@ -511,12 +522,19 @@ test('reports durations and amounts above the limit with their lines, in all key
     'timeout: 99999999999d',
     'gang: {timeout: 99999999999d}',
     'heartbeat: {interval: 99999999999d}',
-    'master: {failureWindow: 99999999999d, startTimeout: 99999999999d, memory: 99999999999t}',
+    'master: {failureWindow: 99999999999d, startTimeout: 99999999999d, resources: {memory: 99999999999t}}',
     'tags: [""]',
     'roles: {w: {timeout: 99999999999d, resources: {memroy: 1m, memory: 99999999999t, yarn.io/fpga: 99999999999}}}',
   ].join('\n');
   const lines = mistakes(text);
-  for (const key of ['timeout', 'gang.timeout', 'heartbeat.interval', 'master.failureWindow', 'master.startTimeout', 'master.memory']) {
+  for (const key of [
+    'timeout',
+    'gang.timeout',
+    'heartbeat.interval',
+    'master.failureWindow',
+    'master.startTimeout',
+    'master.resources.memory',
+  ]) {
     expect(lines.filter((line) => line.includes(`  ${key}: must be at most `))).toHaveLength(1);
   }
   for (const key of ['timeout', 'resources.memory', 'resources.yarn.io/fpga']) {

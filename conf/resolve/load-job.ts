@@ -4,7 +4,7 @@ import { checkOptions, type OptionNames } from '../../platform/check-options.ts'
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { resolvePath } from '../../platform/files/resolve-path.ts';
 import { foreignKeyProblem } from '../foreign-keys.ts';
-import type { Job, Role } from '../job.ts';
+import type { Job, OwnResources, Role } from '../job.ts';
 import { defaultsSchema } from '../job-part.ts';
 import { type JobYaml, jobJsonSchema, jobSchema } from '../job-schema.ts';
 import { isTextKey } from '../job-values.ts';
@@ -146,8 +146,8 @@ export function parseJob(text: string, options: ParseOptions): Job {
   }
   const { job: settled, changed } = withFinalValues(withDefaultsOfStrategyRoles(job, written, site), site.final);
   const reason = unprotected(settled.framework);
-  if (reason !== undefined && settled.strategy.wireSecurity !== 'none') {
-    throw new TonyError('JOB_INVALID', `${site.from} requires wireSecurity ${settled.strategy.wireSecurity}: ${reason}.`, {
+  if (reason !== undefined && settled.wire.security !== 'none') {
+    throw new TonyError('JOB_INVALID', `${site.from} requires wire.security ${settled.wire.security}: ${reason}.`, {
       hint: 'Ask the cluster admin to allow such jobs.',
     });
   }
@@ -268,8 +268,13 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
       keep: file.checkpoint.keep,
       sync: file.checkpoint.sync ?? null,
     },
-    tensorboard: { logdir: file.tensorboard.logdir ?? null, serve: file.tensorboard.serve, memoryMb: file.tensorboard.memory },
+    tensorboard: {
+      logdir: file.tensorboard.logdir ?? null,
+      serve: file.tensorboard.serve,
+      resources: toOwnResources(file.tensorboard.resources),
+    },
     strategy: file.strategy,
+    wire: file.wire,
     timeoutMs: file.timeout ?? null,
     acls: file.acls,
     kerberos:
@@ -281,10 +286,14 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
   };
 }
 
-function toMaster({ memory, nodeLabel, failureWindow, startTimeout, ...same }: JobYaml['master']): Job['master'] {
+function toOwnResources({ memory, vcores }: JobYaml['master']['resources']): OwnResources {
+  return { memoryMb: memory, vcores };
+}
+
+function toMaster({ resources, nodeLabel, failureWindow, startTimeout, ...same }: JobYaml['master']): Job['master'] {
   return {
     ...same,
-    memoryMb: memory,
+    resources: toOwnResources(resources),
     nodeLabel: nodeLabel ?? null,
     failureWindowMs: failureWindow ?? null,
     startTimeoutMs: startTimeout ?? null,

@@ -51,7 +51,7 @@ const file = fc.record(
     command: fc.constant('node train.ts'),
     framework: fc.constantFrom(...FRAMEWORK_NAMES),
     strategy: fc.constantFrom('all-reduce', 'parameter-server', { type: 'parameter-server', staleness: 1_000_000 }),
-    tensorboard: fc.constantFrom(true, false, { memory: '2g', logdir: 'logs' }),
+    tensorboard: fc.constantFrom(true, false, { resources: { memory: '2g', vcores: 2 }, logdir: 'logs' }),
     timeout: fc.constantFrom('1s', '2.5h', '99999d'),
     restart: fc.constantFrom({}, { maxRestarts: 0 }),
     gang: fc.constant({ timeout: '570s' }),
@@ -62,8 +62,7 @@ const file = fc.record(
     ),
     master: fc.record(
       {
-        memory: fc.constant('1m'),
-        vcores: fc.constant(64),
+        resources: fc.constant({ memory: '1m', vcores: 64 }),
         nodeLabel: fc.constant('x'),
         docker: fc.constant({ image: 'a' }),
         env: fc.constant({ A: 1 }),
@@ -91,9 +90,9 @@ test('every valid job.yaml gives a job that checkedJob accepts', () => {
         return;
       }
       count += 1;
-      const { serve, memoryMb } = parsed.tensorboard;
+      const { serve, resources } = parsed.tensorboard;
       const named = parsed.roles.some(({ name }) => name === 'tensorboard');
-      const whole = serve && !named ? { ...parsed, roles: [...parsed.roles, tensorBoardRole(memoryMb)] } : parsed;
+      const whole = serve && !named ? { ...parsed, roles: [...parsed.roles, tensorBoardRole(resources)] } : parsed;
       expect(checkedJob(whole)).toEqual(whole);
     }),
     { numRuns: 900 },

@@ -26,6 +26,8 @@ const label = text().nullable();
 const memoryMb = () => count(1, MOST_MEMORY_MB);
 const ms = ({ min, max = LONGEST_DURATION_MS }: { readonly min: number; readonly max?: number }) => count(min, max);
 
+const ownResources = z.strictObject({ memoryMb: memoryMb(), vcores: values.ownVcoreCount() });
+
 const other = z.record(z.string(), count(0)).superRefine((amounts, context) => {
   for (const key of Object.keys(amounts)) {
     const message = otherResourceProblem(key);
@@ -90,22 +92,21 @@ export const resolvedJobSchema: z.ZodType<Job> = z
       keep: values.checkpointKeep(),
       sync: values.syncFolder().nullable().default(null),
     }),
-    tensorboard: z.strictObject({ logdir: anyText().nullable(), serve: z.boolean(), memoryMb: memoryMb() }),
+    tensorboard: z.strictObject({ logdir: anyText().nullable(), serve: z.boolean(), resources: ownResources }),
     strategy: z.discriminatedUnion('type', [
-      z.strictObject({ type: z.literal('all-reduce'), wire: values.wire, wireSecurity: values.wireSecurity }),
+      z.strictObject({ type: z.literal('all-reduce') }),
       z.strictObject({
         type: z.literal('parameter-server'),
         staleness: values.stepsOfStaleness().nullable(),
-        wireSecurity: values.wireSecurity,
       }),
     ]),
+    wire: z.strictObject({ dtype: values.wireDtype, security: values.wireSecurity }),
     timeoutMs: ms(values.JOB_TIMEOUT).nullable(),
     acls: z.strictObject({ view: acl, modify: acl }),
     kerberos: z.strictObject({ keytab: anyText(), principal: values.principal.nullable() }).nullable(),
     remoteAccess: z.boolean(),
     master: z.strictObject({
-      memoryMb: memoryMb(),
-      vcores: values.masterVcoreCount(),
+      resources: ownResources,
       nodeLabel: label,
       docker: resolvedDocker,
       env: z.record(values.masterVariableName, z.string()),
@@ -132,7 +133,7 @@ function roleProblems(job: Job): YamlProblem[] {
       [maxInstances >= instances, 'maxInstances', 'is less than instances'],
       [maxInstances === instances || kind === 'gang', 'maxInstances', 'only a role of kind gang may grow'],
       [
-        !spare || (job.tensorboard.serve && isDeepStrictEqual(each, tensorBoardRole(job.tensorboard.memoryMb))),
+        !spare || (job.tensorboard.serve && isDeepStrictEqual(each, tensorBoardRole(job.tensorboard.resources))),
         'spare',
         'only the role that tony-ts adds for TensorBoard may be spare',
       ],
@@ -155,15 +156,15 @@ function orderOfRoles({ roles, successPolicy }: Job): YamlProblem[] {
   }));
 }
 
-function problemsOfAll({ roles, framework, strategy, checkpoint }: Job): YamlProblem[] {
+function problemsOfAll({ roles, framework, strategy, wire, checkpoint }: Job): YamlProblem[] {
   const rules: readonly (readonly [boolean, string])[] = [
     [roles.filter(({ instances, maxInstances }) => maxInstances > instances).length <= 1, 'only one role may grow'],
     [roles.filter(({ chief }) => chief).length === 1, 'exactly one role must be the chief'],
+    [strategy.type === 'all-reduce' || wire.dtype === 'float32', 'wire.dtype applies only to strategy all-reduce'],
     [roles.some(isTracked), 'at least one role must be of kind gang or independent'],
   ];
   const reason = unprotected(framework);
-  const unprotectedProblem =
-    reason === undefined || strategy.wireSecurity === 'none' ? [] : [{ path: ['strategy', 'wireSecurity'], message: reason }];
+  const unprotectedProblem = reason === undefined || wire.security === 'none' ? [] : [{ path: ['wire', 'security'], message: reason }];
   const syncProblem =
     frameworkOf(framework).trainingLibrary === 'always' && checkpoint.sync !== null
       ? [{ path: ['checkpoint', 'sync'], message: SYNC_WITH_LIBRARY }]

@@ -41,10 +41,10 @@ defaults:
   env: {PROXY: http://proxy:3128, LEVEL: 2}
   heartbeat: {interval: 3s}
   checkpoint: {everySteps: 500}
-  tensorboard: {memory: 3g}
+  tensorboard: {resources: {memory: 3g}}
   timeout: 2d
   acls: {view: {groups: [operators]}}
-  master: {memory: 2g, nodeLabel: stable}
+  master: {resources: {memory: 2g}, nodeLabel: stable}
   tags: [ml]
   roles:
     '*': {resources: {memory: 8g}, restart: {maxRestarts: 7}, env: {A: every}}
@@ -66,7 +66,7 @@ defaults:
       tensorboard: { serve: false },
       timeoutMs: 172_800_000,
       acls: { view: { users: ['bob'], groups: ['operators'] } },
-      master: { memoryMb: 2048, vcores: 1, nodeLabel: 'stable' },
+      master: { resources: { memoryMb: 2048, vcores: 1 }, nodeLabel: 'stable' },
       tags: ['ml'],
     });
     expect(job.roles.map(({ name }) => name)).toEqual(['worker', 'evaluator']);
@@ -98,32 +98,32 @@ defaults:
   test.each([
     ['true', 3072],
     ['{logdir: hdfs:///logs}', 3072],
-    ['{memory: 1g}', 1024],
+    ['{resources: {memory: 1g}}', 1024],
   ])("set the memory of the job's TensorBoard (%s)", (tensorboard, memoryMb) => {
-    expect(load(`${JOB}tensorboard: ${tensorboard}\nroles: {worker: {}}\n`, site).job.tensorboard).toMatchObject({ serve: true, memoryMb });
-  });
-
-  test.each(['all-reduce', 'parameter-server'])('set wireSecurity if job.yaml sets only the name of the strategy, %s', (type) => {
-    const text = `${JOB}strategy: ${type}\nroles: {worker: {}}\n`;
-    expect(load(text, 'defaults: {strategy: {wireSecurity: authenticated}}').job.strategy).toMatchObject({
-      type,
-      wireSecurity: 'authenticated',
+    expect(load(`${JOB}tensorboard: ${tensorboard}\nroles: {worker: {}}\n`, site).job.tensorboard).toMatchObject({
+      serve: true,
+      resources: { memoryMb },
     });
-    const written = `${JOB}strategy: {type: ${type}, wireSecurity: none}\nroles: {worker: {}}\n`;
-    expect(load(written, 'defaults: {strategy: {wireSecurity: authenticated}}').job.strategy.wireSecurity).toBe('none');
-    const { job, messages } = load(written, 'final: {strategy: {wireSecurity: encrypted}}');
-    expect(job.strategy).toMatchObject({ type, wireSecurity: 'encrypted' });
-    expect(messages).toEqual(['the site file sets strategy.wireSecurity to encrypted (job.yaml: none)']);
   });
 
-  test('cannot require a wireSecurity that the framework does not support', () => {
+  test('set wire.security whatever the strategy is', () => {
+    const text = `${JOB}strategy: parameter-server\nroles: {worker: {}}\n`;
+    expect(load(text, 'defaults: {wire: {security: authenticated}}').job.wire).toEqual({ dtype: 'float32', security: 'authenticated' });
+    const written = `${JOB}wire: {dtype: float16, security: none}\nroles: {worker: {}}\n`;
+    expect(load(written, 'defaults: {wire: {security: authenticated}}').job.wire.security).toBe('none');
+    const { job, messages } = load(written, 'final: {wire: {security: encrypted}}');
+    expect(job.wire).toEqual({ dtype: 'float16', security: 'encrypted' });
+    expect(messages).toEqual(['the site file sets wire.security to encrypted (job.yaml: none)']);
+  });
+
+  test('cannot require a wire.security that the framework does not support', () => {
     const text = 'name: a\nframework: pytorch\ncommand: x\nroles: {worker: {}}\n';
-    expect(() => load(text, 'defaults: {strategy: {wireSecurity: encrypted}}')).toThrow('cannot protect those between PyTorch programs');
-    expect(() => load(text, 'final: {strategy: {wireSecurity: encrypted}}')).toThrow(
-      /requires wireSecurity encrypted: .* cannot protect those between PyTorch programs/,
+    expect(() => load(text, 'defaults: {wire: {security: encrypted}}')).toThrow('cannot protect those between PyTorch programs');
+    expect(() => load(text, 'final: {wire: {security: encrypted}}')).toThrow(
+      /requires wire\.security encrypted: .* cannot protect those between PyTorch programs/,
     );
-    const { job } = load(text, 'final: {strategy: {wireSecurity: none}}');
-    expect(() => checkedJob({ ...job, strategy: { ...job.strategy, wireSecurity: 'encrypted' } })).toThrow('strategy.wireSecurity');
+    const { job } = load(text, 'final: {wire: {security: none}}');
+    expect(() => checkedJob({ ...job, wire: { ...job.wire, security: 'encrypted' } })).toThrow('wire.security');
   });
 
   test('set the keytab and its principal together', () => {
@@ -188,9 +188,9 @@ final:
   env: {PROXY: http://proxy:3128}
   heartbeat: {interval: 3s}
   timeout: 1d
-  tensorboard: {memory: 2g}
+  tensorboard: {resources: {memory: 2g}}
   acls: {view: {groups: [operators]}}
-  master: {memory: 2g}
+  master: {resources: {memory: 2g}}
   roles:
     '*': {restart: {policy: never}, resources: {memory: 4g, yarn.io/fpga: 0}}
     worker: {instances: 2, resources: {gpus: 1}, env: {LEVEL: 1}}
@@ -211,9 +211,9 @@ roles:
       env: { PROXY: 'http://proxy:3128', OWN: 'x' },
       heartbeat: { intervalMs: 3000, missed: 10 },
       timeoutMs: 86_400_000,
-      tensorboard: { serve: false, memoryMb: 2048 },
+      tensorboard: { serve: false, resources: { memoryMb: 2048 } },
       acls: { view: { users: ['bob'], groups: ['operators'] } },
-      master: { memoryMb: 2048 },
+      master: { resources: { memoryMb: 2048 } },
     });
     expect(role(job, 'worker')).toMatchObject({
       instances: 2,
@@ -249,7 +249,7 @@ roles:
     const { job } = load(`${JOB}strategy: parameter-server\nroles: {worker: {}}\n`, parameterServers);
     expect(role(job, 'ps').instances).toBe(3);
     const { job: settled } = load(`${JOB}tensorboard: true\nroles: {worker: {}}\n`, site);
-    const brought = tensorBoardRole(2048);
+    const brought = tensorBoardRole({ memoryMb: 2048, vcores: 1 });
     const { final } = parseSite(site, 'x');
     const changed = (own: Role) => withFinalValues({ ...settled, roles: [...settled.roles, own] }, final).changed;
     expect(changed(brought)).toEqual([]);
@@ -299,16 +299,17 @@ describe('every key of a site file', () => {
     'checkpoint.everySteps': 7,
     'checkpoint.every': '7m',
     'checkpoint.keep': 7,
-    'tensorboard.memory': '7g',
-    'strategy.wireSecurity': 'encrypted',
+    'tensorboard.resources.memory': '7g',
+    'tensorboard.resources.vcores': 7,
+    'wire.security': 'encrypted',
     timeout: '7h',
     'acls.view.users': ['u'],
     'acls.view.groups': ['g'],
     'acls.modify.users': ['u'],
     'acls.modify.groups': ['g'],
     remoteAccess: false,
-    'master.memory': '7g',
-    'master.vcores': 7,
+    'master.resources.memory': '7g',
+    'master.resources.vcores': 7,
     'master.nodeLabel': 'l',
     'master.docker': { image: 'i' },
     'master.env.NAME': 'v',
@@ -369,7 +370,10 @@ describe('for any job and site file', () => {
         checkpoint: fc.record({ everySteps: amounts, every: amounts.map((minutes) => `${minutes}m`), keep: amounts }, { requiredKeys: [] }),
         acls: fc.record({ view: fc.record({ users: fc.constantFrom(['u'], ['v', 'w'], []) }, { requiredKeys: [] }) }, { requiredKeys: [] }),
         timeout: amounts.map((minutes) => `${minutes}m`),
-        master: fc.record({ memory: amounts.map((gib) => `${gib}g`), vcores: amounts }, { requiredKeys: [] }),
+        master: fc.record(
+          { resources: fc.record({ memory: amounts.map((gib) => `${gib}g`), vcores: amounts }, { requiredKeys: [] }) },
+          { requiredKeys: [] },
+        ),
         roles,
       },
       { requiredKeys: [] },

@@ -173,7 +173,7 @@ test('the example file sets nothing, and its commented settings are valid', asyn
   });
   expect(shown.final).toEqual({
     heartbeat: { interval: 3000 },
-    strategy: { wireSecurity: 'encrypted' },
+    wire: { security: 'encrypted' },
     remoteAccess: false,
     acls: { view: { groups: ['operators'] } },
     roles: { '*': { restart: { maxRestarts: 5 } } },
@@ -207,8 +207,8 @@ final:
     '  tony-site.yaml:6:61  defaults.roles.*.resources.gpu: is not a resource type; did you mean `gpus`?',
     '  tony-site.yaml:7:5  defaults.roles.Worker: `Worker` is not a valid role name (lower-case letters, digits and -), and is not *',
     '  tony-site.yaml:9:3  final.source: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:10:14  final.strategy.type: can be set in job.yaml only, not in a site file',
-    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, restart, gang, heartbeat, checkpoint, tensorboard, strategy, timeout, acls, remoteAccess, master, priority, tags)',
+    '  tony-site.yaml:10:3  final.strategy: can be set in job.yaml only, not in a site file',
+    '  tony-site.yaml:11:3  final.runtimee: is not a known key; did you mean `runtime`? (known: queue, runtime, env, roles, restart, gang, heartbeat, checkpoint, tensorboard, wire, timeout, acls, remoteAccess, master, priority, tags)',
     '  tony-site.yaml:12:10  final.tags.0: begins with a prefix that tony-ts reserves for its own tags: choose another tag',
     '  tony-site.yaml:13:31  final.roles.worker.instances: expected a whole number, found a mapping',
   ]);

@@ -72,6 +72,9 @@ export function strategyProblems(file: JobYaml): YamlProblem[] {
         'parameter servers hold the weights and serve the gang: write `kind: service`, or remove the key',
       );
     }
+    if (file.wire.dtype !== 'float32') {
+      refuse(['wire', 'dtype'], 'applies only to strategy all-reduce: parameter servers and workers exchange float32; remove the key');
+    }
     if (trainingLibrary === 'always' && !names.some((name) => name !== SERVING_ROLE && kindOf(file, name) === 'gang')) {
       refuse(['strategy'], 'no role would train: add a `worker` role in addition to the `ps` role');
     }

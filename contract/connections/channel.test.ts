@@ -190,7 +190,7 @@ test.each<[WireSecurity, WireSecurity]>([
   const giveUp = new AbortController();
   const { channels, refused } = await connect({ dialer, acceptor }, undefined, giveUp.signal);
   const failed = expect(channels).rejects.toThrow('enough');
-  await expect.poll(() => refused.join('\n')).toContain(`uses wireSecurity ${dialer}, but this rank uses ${acceptor}`);
+  await expect.poll(() => refused.join('\n')).toContain(`uses wire.security ${dialer}, but this rank uses ${acceptor}`);
   giveUp.abort(new Error('enough'));
   await failed;
 });

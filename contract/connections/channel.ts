@@ -49,7 +49,7 @@ function watchSocket(socket: Socket, onLost: OnLost): void {
   socket.on('close', () => onLost('closed the connection', 'PEER_LOST'));
 }
 
-/** Sends bytes unchanged, for `wireSecurity: none`. */
+/** Sends bytes unchanged, for `wire.security: none`. */
 class PlainChannel implements Channel {
   readonly socket: Socket;
   readonly refusal = null;
@@ -137,7 +137,7 @@ abstract class ProtectedChannel<S extends Socket> implements Channel {
   }
 }
 
-/** Sends bytes in records, for `wireSecurity: authenticated`. */
+/** Sends bytes in records, for `wire.security: authenticated`. */
 class RecordChannel extends ProtectedChannel<Socket> {
   readonly #outgoing: RecordKey;
   readonly #incoming: RecordKey;
@@ -192,7 +192,7 @@ class RecordChannel extends ProtectedChannel<Socket> {
   }
 }
 
-/** Sends bytes through TLS, for `wireSecurity: encrypted`. */
+/** Sends bytes through TLS, for `wire.security: encrypted`. */
 class TlsChannel extends ProtectedChannel<TLSSocket> {
   constructor(socket: TLSSocket) {
     super(socket, { most: TLS_WRITE_BYTES, put: (bodies, onWritten) => writeAll(socket, bodies, onWritten) });

@@ -15,7 +15,7 @@ import { sameSecret } from '../../platform/same-secret.ts';
  *   version, generation, worldSize, from, to, security   u32; security: 0 none, 1 authenticated, 2 encrypted
  *   mac = HMAC-SHA256(key, side || HELLO || CHALLENGE's first 60 bytes), side = "tony-ring acceptor" | "tony-ring dialer"
  *
- * Each MAC covers the nonces and ranks of both sides, the generation and `wireSecurity`. The two sides have different MACs. These rules
+ * Each MAC covers the nonces and ranks of both sides, the generation and `wire.security`. The two sides have different MACs. These rules
  * prevent replay, reflection and downgrade attacks. Every frame has a fixed length, so an unauthenticated peer cannot make either side
  * allocate more memory.
  */
@@ -88,7 +88,7 @@ export function refusalOf(head: Buffer, expected: ExpectedDialer): string | null
     return `is rank ${from} connecting to rank ${to}; expected ${wanted} connecting to rank ${expected.to}`;
   }
   if (WIRE_SECURITY[security] !== expected.security) {
-    return `uses wireSecurity ${WIRE_SECURITY[security] ?? security}, but this rank uses ${expected.security}`;
+    return `uses wire.security ${WIRE_SECURITY[security] ?? security}, but this rank uses ${expected.security}`;
   }
   return null;
 }
@@ -132,7 +132,7 @@ export interface Agreement {
 
 /**
  * Derives a key from the ring's key and the transcript. The transcript contains the nonces and ranks of both ends, the generation and
- * `wireSecurity`, so each connection has its own keys.
+ * `wire.security`, so each connection has its own keys.
  */
 export function deriveKey({ key, transcript }: Agreement, purpose: string, bytes: number): Buffer {
   return Buffer.from(hkdfSync('sha256', key, transcript, `tony wire ${purpose}`, bytes));

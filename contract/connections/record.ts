@@ -2,7 +2,7 @@ import { type CipherGCMTypes, createCipheriv, createDecipheriv, createSecretKey,
 import { type Agreement, deriveKey } from './handshake.ts';
 
 /**
- * How a connection is protected after its handshake if `wireSecurity` is `authenticated`. All data is sent in records:
+ * How a connection is protected after its handshake if `wire.security` is `authenticated`. All data is sent in records:
  *
  *   +------------+--------------------+---------------------------+
  *   | length u32 | tag 16 bytes       | body of `length` bytes    |   `length` is big-endian

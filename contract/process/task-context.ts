@@ -1,11 +1,10 @@
 import * as z from 'zod';
-import { WIRE_SECURITY } from '../../conf/job.ts';
+import { WIRE_DTYPES, WIRE_SECURITY } from '../../conf/job.ts';
 import type { DeepReadonly } from '../../platform/deep-readonly.ts';
 
 const wholeNumber = z.number().int().nonnegative();
 const positive = z.number().int().positive();
 const taskRank = wholeNumber.nullable();
-const wireSecurity = z.enum(WIRE_SECURITY);
 const address = { host: z.string().min(1), port: z.number().int().min(1).max(65_535) };
 /** A task that has no executor yet has an empty host and port 0. */
 const memberAddress = { host: z.string(), port: z.number().int().min(0).max(65_535) };
@@ -31,9 +30,11 @@ export const taskSchema = z.object({
   /** The base64 key that ranks use to authenticate each other. */
   ringKey: z.string(),
   strategy: z.discriminatedUnion('type', [
-    z.object({ type: z.literal('all-reduce'), wire: z.enum(['float32', 'float16']), wireSecurity }),
-    z.object({ type: z.literal('parameter-server'), staleness: wholeNumber.nullable(), wireSecurity }),
+    z.object({ type: z.literal('all-reduce') }),
+    z.object({ type: z.literal('parameter-server'), staleness: wholeNumber.nullable() }),
   ]),
+  /** The number format of gradients on the network, and the protection of connections between tasks. */
+  wire: z.object({ dtype: z.enum(WIRE_DTYPES), security: z.enum(WIRE_SECURITY) }),
   /** The addresses of the parameter servers, by index. Empty unless the strategy is `parameter-server`. */
   parameterServers: z.array(z.object(address)),
   /** `everySteps`, `everyMs`: how often the program writes checkpoints. Null if only the other one counts. */

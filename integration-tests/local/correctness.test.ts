@@ -109,7 +109,8 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         ...{ role, index, taskRank: index, roleSize: WORLD_SIZE, taskWorldSize: WORLD_SIZE, generation, members, ringKey },
         // The rank inherits no socket and listens on the announced port.
         listener: { fd: 999, host, port },
-        strategy: { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
+        strategy: { type: 'all-reduce' },
+        wire: { dtype: 'float32', security: 'none' },
         parameterServers: [],
         checkpoint: { dir: fileUri(path.join(folder, name, 'checkpoints')), everySteps: 4, everyMs: null, keep: 2 },
         summaryDir: fileUri(path.join(folder, name, 'summaries')),

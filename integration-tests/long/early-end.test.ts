@@ -127,7 +127,11 @@ test('before a preemption, should_checkpoint() is true, and the next generation 
   const worker = { resources: { memory: '512m', gpus: 4 } };
   const run = await submit({ roles: { worker: { instances: 2, command: 'PROGRAM 5', ...worker } } });
   await sees(run, 'worker-0', STARTED);
-  const fuller = await submit({ queue: 'gpu', master: { memory: '512m' }, roles: { worker: { ...worker, command: 'PROGRAM 6' } } });
+  const fuller = await submit({
+    queue: 'gpu',
+    master: { resources: { memory: '512m' } },
+    roles: { worker: { ...worker, command: 'PROGRAM 6' } },
+  });
   await sees(fuller, 'worker-0', STARTED);
   await fuller.create('end');
   expect(await fuller.job.ended()).toMatchObject({ state: 'SUCCEEDED' });

@@ -44,7 +44,7 @@ source: source
 command: /usr/bin/python3 train.py
 env: {GO: ${go}, PATH: '${await simulatedDriver()}:${process.env.PATH}'}
 roles: {worker: {instances: ${instances}, restart: {policy: never}, resources: {memory: 512m, gpus: ${gpus}}}}
-master: {memory: 512m}
+master: {resources: {memory: 512m}}
 `,
   );
   return { job: await SubmittedJob.submit(cluster, path.join(folder, 'job.yaml')), go: () => writeFile(go, '') };

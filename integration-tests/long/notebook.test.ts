@@ -50,7 +50,7 @@ async function jobFile(): Promise<string> {
   writeFileSync(
     file,
     'name: mnist\nframework: none\nruntime: system\ncommand: python3 train.py\nsource: null\npython: {requirements: requirements.txt}\n' +
-      'roles: {worker: {resources: {memory: 2g}}}\nmaster: {memory: 512m}\n',
+      'roles: {worker: {resources: {memory: 2g}}}\nmaster: {resources: {memory: 512m}}\n',
   );
   return file;
 }

@@ -23,7 +23,7 @@ async function jobFolder(command: string): Promise<string> {
   const folder = await temporaryFolder();
   mkdirSync(path.join(folder, 'source'));
   const lines = ['name: train', 'framework: none', 'runtime: system', 'source: source', `command: ${JSON.stringify(command)}`];
-  lines.push('roles: {worker: {restart: {policy: never}, resources: {memory: 512m}}}', 'master: {memory: 512m}');
+  lines.push('roles: {worker: {restart: {policy: never}, resources: {memory: 512m}}}', 'master: {resources: {memory: 512m}}');
   writeFileSync(path.join(folder, 'job.yaml'), `${lines.join('\n')}\n`);
   // Puts tony-ts on the PATH.
   mkdirSync(path.join(folder, 'bin'));

@@ -24,7 +24,7 @@ test('py-spy and faulthandler show where the Python program of a task is', async
   writeFileSync(
     file,
     'name: stuck\nframework: none\nruntime: system\ncommand: python3 train.py\npython: {requirements: requirements.txt}\n' +
-      'roles: {worker: {resources: {memory: 512m}}}\nmaster: {memory: 512m}\n',
+      'roles: {worker: {resources: {memory: 512m}}}\nmaster: {resources: {memory: 512m}}\n',
   );
   const id = (await cluster.run(['submit', '--conf', file, '--detach', '--quiet'])).stdout.trim();
   const inTask = (script: string) => cluster.run(['exec', id, 'worker:0', '--', 'sh', '-c', script]);

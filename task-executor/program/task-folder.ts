@@ -410,6 +410,7 @@ function taskContext(
     listener: inheritsPort(frozen.job, role) ? { fd: LISTENER_FD, host, port } : null,
     ringKey: Buffer.from(ringKey.reveal()).toString('base64'),
     strategy: frozen.job.strategy,
+    wire: frozen.job.wire,
     parameterServers: parameterServers(frozen.job, everybody),
     checkpoint: {
       dir: frozen.checkpointDir,

@@ -129,12 +129,14 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     return await serveParameters(task, { tf: backend.tf, storage, report, ...(joinMs === undefined ? {} : { timeouts: { joinMs } }) });
   }
   const servers =
-    task.strategy.type === 'parameter-server' && task.taskRank !== null ? openServers(task, task.strategy, options, report) : null;
+    task.strategy.type === 'parameter-server' && task.taskRank !== null
+      ? openServers(task, task.strategy.staleness, options, report)
+      : null;
   return new Cluster({
     tf: backend.tf,
     backend: backend.name,
     ring: await openRing(servers === null ? task : null, options, report),
-    wire: task.strategy.type === 'all-reduce' ? task.strategy.wire : 'float32',
+    wire: task.wire.dtype,
     servers,
     ranked: task.taskRank !== null,
     role: task.role,
@@ -164,17 +166,17 @@ function computes({ parameterServers }: TaskContext, { taskRank, host, port }: M
 /** Creates the parameter server client, which connects when a training phase, a custom step or a broadcast starts. */
 function openServers(
   task: TaskContext,
-  { staleness, wireSecurity }: Extract<Strategy, { type: 'parameter-server' }>,
+  staleness: number | null,
   options: JoinOptions,
   report: (report: Report) => void,
 ): ParameterServerWorker {
-  const { taskRank: rank, taskWorldSize: worldSize, generation, parameterServers, ringKey } = task;
+  const { taskRank: rank, taskWorldSize: worldSize, generation, parameterServers, ringKey, wire } = task;
   if (rank === null || parameterServers.length === 0) {
     throw new TonyError('TASK_FILE_INVALID', `generation ${generation} has no parameter servers`);
   }
   return new ParameterServerWorker({
     ...{ rank, worldSize, generation, staleness },
-    security: wireSecurity,
+    security: wire.security,
     key: new Secret(Buffer.from(ringKey, 'base64')),
     addresses: parameterServers,
     onLost: (server, cause) => {
@@ -204,7 +206,7 @@ async function openRing(task: TaskContext | null, options: JoinOptions, report: 
     worldSize: task.taskWorldSize,
     generation: task.generation,
     key: new Secret(Buffer.from(task.ringKey, 'base64')),
-    security: task.strategy.wireSecurity,
+    security: task.wire.security,
     listener: task.listener,
     addresses: ranked,
     names,

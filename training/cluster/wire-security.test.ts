@@ -1,4 +1,4 @@
-/** Trains in separate processes in each `wireSecurity` mode, with and without a proxy that alters the data. */
+/** Trains in separate processes in each `wire.security` mode, with and without a proxy that alters the data. */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -42,7 +42,7 @@ async function flippingProxy(target: number, intact: number): Promise<number> {
 interface Kind {
   readonly workers: number;
   readonly servers: number;
-  readonly of: (wireSecurity: WireSecurity) => Strategy;
+  readonly strategy: Strategy;
   /** The mode in which the proxy changes a bit. The connection tests cover the other mode. */
   readonly changedIn: WireSecurity;
   /** The member behind the proxy, and the worker that reads from it. */
@@ -53,23 +53,26 @@ interface Kind {
 
 const KINDS: Readonly<Record<string, Kind>> = {
   'all-reduce': {
-    ...{ workers: 3, servers: 0, of: (wireSecurity) => ({ type: 'all-reduce', wire: 'float32', wireSecurity }) },
+    ...{ workers: 3, servers: 0, strategy: { type: 'all-reduce' } },
     changedIn: 'authenticated',
     ...{ behind: { role: 'worker', index: 0 }, reader: 1, message: /TonyError: worker:0 sent data that was modified/ },
   },
   // Only one worker, because with several workers the weights depend on the order in which gradients arrive.
   'parameter-server': {
-    ...{ workers: 1, servers: 2, of: (wireSecurity) => ({ type: 'parameter-server', staleness: 0, wireSecurity }) },
+    ...{ workers: 1, servers: 2, strategy: { type: 'parameter-server', staleness: 0 } },
     changedIn: 'encrypted',
     ...{ behind: { role: 'ps', index: 1 }, reader: 0, message: /TonyError: parameter server 1 sent data that was modified/ },
   },
 };
 
-describe.each(Object.entries(KINDS))('%s', (type, { workers, servers, of, changedIn, behind, reader, message }) => {
+describe.each(Object.entries(KINDS))('%s', (type, { workers, servers, strategy, changedIn, behind, reader, message }) => {
   let expected: ProgramEvent | undefined;
 
   const train = async (name: string, security: WireSecurity, wishes: Partial<GangWishes> = {}) => {
-    const gang = await gangs.start({ ...{ name: `${type}-${name}`, workers, servers, strategy: of(security) }, ...wishes });
+    const gang = await gangs.start({
+      ...{ name: `${type}-${name}`, workers, servers, strategy, wire: { dtype: 'float32', security } },
+      ...wishes,
+    });
     return { gang, exits: await Promise.all(gang.workers.map(({ exited }) => exited)) };
   };
 

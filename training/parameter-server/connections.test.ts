@@ -32,7 +32,7 @@ describe('a server rejects', () => {
     ['a worker of an older generation', { generation: 2 }, /parameter server 0/],
     ['a worker with another world size', { worldSize: 7 }, /parameter server 0/],
     ['a worker with a rank outside the job', { rank: 5 }, /parameter server 0/],
-    ['a worker with another wireSecurity', { security: 'encrypted' as const }, /parameter server 0/],
+    ['a worker with another wire.security', { security: 'encrypted' as const }, /parameter server 0/],
   ])('%s', async (_what, wrong, message) => {
     const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const worker = await start(2, 1);

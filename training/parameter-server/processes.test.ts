@@ -9,7 +9,7 @@ import { doneOf, type Gang, type GangWishes, stepsOf, useGangs } from '../testin
 const gangs = useGangs();
 
 function startGang(wishes: GangWishes, staleness: number | null = null): Promise<Gang> {
-  return gangs.start({ servers: 2, strategy: { type: 'parameter-server', staleness, wireSecurity: 'none' }, ...wishes });
+  return gangs.start({ servers: 2, strategy: { type: 'parameter-server', staleness }, ...wishes });
 }
 
 test('workers and servers of one program train together; servers run until they are stopped', async () => {

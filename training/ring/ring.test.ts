@@ -113,7 +113,7 @@ async function checkSums(rings: Ring[], length: number, own: boolean): Promise<v
   }
 }
 
-describe.each(WIRE_SECURITY)('collective calls, wireSecurity: %s', (security) => {
+describe.each(WIRE_SECURITY)('collective calls, wire.security: %s', (security) => {
   const join = (setup: Setup) => joinAll({ ...setup, security });
 
   test.each([1, 2, 3, 4, 5])('sums over %i ranks are exact for every length', async (size) => {
@@ -363,7 +363,7 @@ describe('unauthenticated or missing peers', () => {
   });
 });
 
-describe.each(WIRE_SECURITY)('losses, wireSecurity: %s', (security) => {
+describe.each(WIRE_SECURITY)('losses, wire.security: %s', (security) => {
   const join = (setup: Setup) => joinAll({ ...setup, security });
 
   test('both neighbours report a connection that breaks at any byte, and calls fail after the grace period', async () => {

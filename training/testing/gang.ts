@@ -9,7 +9,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { afterAll, afterEach, beforeAll } from 'vitest';
-import type { Strategy } from '../../conf/job.ts';
+import type { Strategy, Wire } from '../../conf/job.ts';
 import type { Report, TaskContext } from '../../contract/process/task-context.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { bindPort } from './bind-port.ts';
@@ -34,6 +34,7 @@ export interface GangWishes {
   readonly evaluator?: boolean;
   readonly generation?: number;
   readonly strategy?: Strategy;
+  readonly wire?: Wire;
   /** Opens a proxy in front of a member that is listening on `port`. Returns the proxy's port, to which the other members connect. */
   readonly through?: (port: number, member: { readonly role: string; readonly index: number }) => Promise<number>;
   readonly stepMs?: number;
@@ -117,7 +118,8 @@ export class Gangs {
       hanging = [0],
       exitAt = '',
       exiting,
-      strategy = { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
+      strategy = { type: 'all-reduce' },
+      wire = { dtype: 'float32', security: 'none' },
     } = wishes;
     const places = [...placesOf('worker', workers), ...placesOf('ps', servers)];
     const bound = await Promise.all(places.map(() => bindPort(!loseDescriptor)));
@@ -129,7 +131,7 @@ export class Gangs {
     );
     const common = {
       version: 1,
-      ...{ applicationId: 'application_1_0001', jobName: name, generation, taskWorldSize: workers, strategy },
+      ...{ applicationId: 'application_1_0001', jobName: name, generation, taskWorldSize: workers, strategy, wire },
       ringKey: randomBytes(32).toString('base64'),
       checkpoint: { dir: fileUri(path.join(this.folder, name, 'checkpoints')), everySteps: 5, everyMs: null, keep: 2 },
       summaryDir: fileUri(path.join(this.folder, name, 'summaries')),

@@ -41,10 +41,8 @@ export function inventJob(random: Random): FrozenJob {
     restart: { maxRestarts: number % 5 === 0 ? number % 4 : null },
     successPolicy: random.chance(0.8) ? 'all' : number % 2 === 0 ? 'chief' : 'ended',
     heartbeat: { intervalMs: 1_000, missed: random.between(4, 10) },
-    tensorboard: { logdir: null, serve: roles.some(({ spare }) => spare), memoryMb: 1024 },
-    strategy: serves
-      ? { type: 'parameter-server', staleness: null, wireSecurity: 'none' }
-      : { type: 'all-reduce', wire: 'float32', wireSecurity: 'none' },
+    tensorboard: { logdir: null, serve: roles.some(({ spare }) => spare), resources: { memoryMb: 1024, vcores: 1 } },
+    strategy: serves ? { type: 'parameter-server', staleness: null } : { type: 'all-reduce' },
   });
   // Every second job has long leases.
   return { ...job, applicationId, cluster: { kind: 'yarn', hadoop: {}, ...(number % 2 === 0 && { masterReplacementMs: 300_000 }) } };

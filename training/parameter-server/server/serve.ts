@@ -273,13 +273,13 @@ export async function serveParameters(
     readonly timeouts?: Partial<ServerTimeouts>;
   },
 ): Promise<never> {
-  const { index, taskWorldSize: worldSize, generation, ringKey, listener, strategy } = task;
+  const { index, taskWorldSize: worldSize, generation, ringKey, listener, wire } = task;
   if (listener === null) {
     throw new TonyError('TASK_FILE_INVALID', 'the task file does not contain a port for this parameter server');
   }
   const server = await ParameterServer.open({
     ...{ index, worldSize, generation, listener },
-    security: strategy.wireSecurity,
+    security: wire.security,
     names: rankNames(task),
     tf: world.tf,
     storage: world.storage,

@@ -43,7 +43,7 @@ test.each([
   [2, 'authenticated'],
   [3, 'encrypted'],
 ] as const)(
-  '%i ranks with synchronised normalisation train like one rank with whole batches (wireSecurity: %s)',
+  '%i ranks with synchronised normalisation train like one rank with whole batches (wire.security: %s)',
   { timeout: 120_000 },
   async (ranks, security) => {
     const results = await runGang(ranks, CASES, { security, env: { ...process.env, TONY_BACKEND: 'cpu' } });

@@ -179,14 +179,13 @@ export class Lane {
     ];
     const folder = path.join(this.#folder, `program-${generation}`);
     const chosen: Strategy =
-      strategy === 'parameter-server'
-        ? { type: strategy, staleness: workers === 1 ? null : 0, wireSecurity: 'none' }
-        : { type: 'all-reduce', wire: strategy === 'float16' ? 'float16' : 'float32', wireSecurity: 'none' };
+      strategy === 'parameter-server' ? { type: strategy, staleness: workers === 1 ? null : 0 } : { type: 'all-reduce' };
     const common = {
       version: 1,
       ...{ applicationId: 'application_1_0001', jobName: 'equality', generation, taskWorldSize: workers, members },
       ringKey: randomBytes(32).toString('base64'),
       strategy: chosen,
+      wire: { dtype: strategy === 'float16' ? 'float16' : 'float32', security: 'none' },
       parameterServers: members.filter(({ role }) => role === 'ps').map(({ host, port }) => ({ host, port })),
       checkpoint: { dir: fileUri(`${folder}-checkpoints`), everySteps: null, everyMs: null, keep: 1 },
       ...{ summaryDir: fileUri(`${folder}-summaries`), outputDir: fileUri(`${folder}-output`) },
