@@ -95,7 +95,7 @@ describe('a dry run', () => {
     const { stdout, exitCode } = await cluster.run(words, { env });
     expect({ stdout, exitCode }).toEqual({
       stdout: expect.stringMatching(
-        /^would start on this machine:\n +1 ApplicationMaster\n +2 worker +sleep 300\ncopy: .* \(source \d+ B, tony .* MB\)\n$/,
+        /^would start on this machine:\n +1 ApplicationMaster\n +2 worker +ranks 0-1 +sleep 300\ncopy: .* \(source \d+ B, tony .* MB\)\n$/,
       ),
       exitCode: 0,
     });

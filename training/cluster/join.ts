@@ -1,4 +1,3 @@
-import type { Strategy } from '../../conf/job.ts';
 import { DEFAULT_CHECKPOINT_STEPS } from '../../conf/values/checkpoint-steps.ts';
 import { parseDuration } from '../../conf/values/units.ts';
 import { storageAlone, storageOfJob } from '../../contract/process/open-storage.ts';
