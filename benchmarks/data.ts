@@ -18,7 +18,7 @@ import { fileUri } from '../storage/uri.ts';
 import { encodeExample } from '../training/data/formats/example.ts';
 import { fixedLenFeature, parseExample } from '../training/data/formats/parse-example.ts';
 import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
-import { parquet, tfrecords } from '../training/data/sources/sources.ts';
+import { parquet, tfRecords } from '../training/data/sources/sources.ts';
 import { openCluster } from './bench-cluster.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
@@ -159,14 +159,14 @@ async function readByCurl(): Promise<Measurement> {
 
 async function readRecords(): Promise<Measurement> {
   return await timed('records, checksums verified', localFile('image'), async () => {
-    for await (const _ of tfrecords(`${remote}/image.tfrecord`).read({ storage })) {
+    for await (const _ of tfRecords(`${remote}/image.tfrecord`).read({ storage })) {
     }
   });
 }
 
 async function readExamples(): Promise<Measurement> {
   return await timed('batches of parsed examples', localFile('image'), async () => {
-    const examples = tfrecords(`${remote}/image.tfrecord`).map(parseExample(KINDS.image.schema));
+    const examples = tfRecords(`${remote}/image.tfrecord`).map(parseExample(KINDS.image.schema));
     for await (const _ of examples.batch(BATCH).prefetch(2).read({ storage })) {
     }
   });
@@ -174,7 +174,7 @@ async function readExamples(): Promise<Measurement> {
 
 async function parseHere(kind: keyof typeof KINDS): Promise<Measurement> {
   return await timed('tony-ts: parse, batch', localFile(kind), async () => {
-    for await (const _ of tfrecords(localFile(kind)).map(parseExample(KINDS[kind].schema)).batch(BATCH).read({ storage })) {
+    for await (const _ of tfRecords(localFile(kind)).map(parseExample(KINDS[kind].schema)).batch(BATCH).read({ storage })) {
     }
   });
 }

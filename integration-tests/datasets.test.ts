@@ -7,7 +7,7 @@ import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { encodeExample } from '../training/data/formats/example.ts';
 import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
-import { idx, jsonl, lines, tfrecords } from '../training/data/sources/sources.ts';
+import { idx, jsonl, lines, tfRecords } from '../training/data/sources/sources.ts';
 import { jsonLines, noneLeft, temporaryFolder, USER, useCluster } from './harness.ts';
 import { MNIST } from './small-mnist.ts';
 
@@ -47,12 +47,12 @@ test('two ranks train on TFRecords in HDFS and use each record once per epoch', 
   await writeFile(
     path.join(source, 'train.ts'),
     `import { appendFileSync } from 'node:fs';
-import { fixedLenFeature, join, parseExample, tfrecords } from 'tony-ts/training';
+import { data, fixedLenFeature, join, parseExample } from 'tony-ts/training';
 
 const cluster = await join();
 const { tf, rank } = cluster;
 const schema = { image: fixedLenFeature([], 'string'), label: fixedLenFeature([], 'int64'), id: fixedLenFeature([], 'int64') };
-const examples = tfrecords(cluster.uri('mnist', 'train-*'), { localCopy: true }).map(parseExample(schema));
+const examples = data.tfRecords(cluster.uri('mnist', 'train-*'), { localCopy: true }).map(parseExample(schema));
 const asTraining = ({ image, label }: { image: Buffer; label: number }) => ({ xs: Float32Array.from(image, (pixel) => pixel / 255), ys: label });
 const train = examples
   .map((example) => {
@@ -134,7 +134,7 @@ test('ranks read splits of paired IDX files, and read the next epoch from local 
 test('reading continues at the same record after a restart of the DataNode', async () => {
   const records = Array.from({ length: 30_000 }, (_, index) => Buffer.from(`record ${index}`.padEnd(1000)));
   await writeTfRecords(storage, `${FOLDER}/large.tfrecord`, records);
-  const reader = tfrecords(`${FOLDER}/large.tfrecord`).map(String).read({ storage });
+  const reader = tfRecords(`${FOLDER}/large.tfrecord`).map(String).read({ storage });
   let count = 0;
   for await (const record of reader) {
     if (record.trim() !== `record ${count}`) {

@@ -171,7 +171,7 @@ async function jobFor(command: string): Promise<string> {
   if (/\bfeed\b/.test(command)) {
     const source = await mkdtemp(path.join(folder, 'feed-'));
     const program =
-      "import { fromFeed } from 'tony-ts/training';\nfor await (const click of fromFeed('clicks')) console.log(String(click));\n";
+      "import { data } from 'tony-ts/training';\nfor await (const click of data.fromFeed('clicks')) console.log(String(click));\n";
     await writeFile(path.join(source, 'feed.mjs'), program);
     const job = `name: reads\nsource: ${source}\ncommand: TONY_BACKEND=cpu node feed.mjs\nroles: {worker: {resources: {memory: 1g}}}\n`;
     return await startJob(job, command.includes('local_') ? '--local' : '');

@@ -19,7 +19,7 @@ import { jsonLines, noneLeft, temporaryFolder, USER, until, useCluster } from '.
 const PROGRAM = `
 import { appendFileSync, existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fromFeed, lines } from 'tony-ts/training';
+import { data } from 'tony-ts/training';
 
 const { OUT, TONY_INDEX, TONY_RANK, TONY_WORLD_SIZE, TONY_GENERATION, FILES, CLAIM, PRODUCERS = '1', PAUSE_MS = '0', SHARED = 'no', HELD = 'no' } = process.env;
 const note = (name, record) => appendFileSync(OUT + '/' + name + '-' + TONY_INDEX + '-' + TONY_GENERATION, record + '\\n');
@@ -29,7 +29,7 @@ const there = async (name) => {
 if (CLAIM) {
   // The other tasks wait until task 0 has died. Otherwise, no splits would remain for the restart of task 0.
   if (TONY_INDEX !== '0') await there('died');
-  const dataset = lines(CLAIM);
+  const dataset = data.lines(CLAIM);
   for await (const split of dataset.claimSplits()) {
     const records = [];
     for await (const line of dataset.read({ split })) records.push(line);
@@ -45,13 +45,13 @@ if (CLAIM) {
   const share = { index: Number(TONY_RANK), count: Number(TONY_WORLD_SIZE) };
   // The fast rank waits until the slow rank has read a record, so that both ranks read some records.
   if (TONY_RANK !== '0') await there('lines-0-' + TONY_GENERATION);
-  for await (const line of lines(FILES).dispatch().read({ share })) {
+  for await (const line of data.lines(FILES).dispatch().read({ share })) {
     note('lines', line);
     if (HELD === 'yes') await there('replaced');
     if (TONY_RANK === '0') await delay(Number(PAUSE_MS));
   }
 } else {
-  for await (const record of fromFeed('numbers', { producers: Number(PRODUCERS) })) {
+  for await (const record of data.fromFeed('numbers', { producers: Number(PRODUCERS) })) {
     note('feed', record);
     if (SHARED === 'yes') for (const index of ['0', '1']) await there('feed-' + index + '-' + TONY_GENERATION);
   }

@@ -148,12 +148,12 @@ test('workers on a cluster predict all TFRecords on HDFS although a program and 
   }
   const { pids, words } = await example((script) =>
     script
-      .replace('import { idx,', 'import { fixedLenFeature, parseExample, tfrecords,')
+      .replace('import { data,', 'import { data, fixedLenFeature, parseExample,')
       .replace(/const files = .*\n/, '')
       .replace(
-        /const examples = idx.*\n?.*splitBytes: 500_000 \}\);/,
+        /const examples = data\.idx.*\n?.*splitBytes: 500_000 \}\);/,
         `const schema = { image: fixedLenFeature([], 'string'), label: fixedLenFeature([], 'int64') };
-const examples = tfrecords('${folder}/in')
+const examples = data.tfRecords('${folder}/in')
   .map(parseExample(schema))
   .map(({ image, label }) => new Promise<Example>((done) => setTimeout(done, 2, { image: { values: image, shape: [28, 28] }, label })));`,
       ),

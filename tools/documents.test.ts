@@ -143,7 +143,6 @@ import type * as training from '${path.join(ROOT, 'training', 'index.ts')}';
 declare global {
   const cluster: training.Cluster;
   const join: typeof training.join;
-  const tfrecords: typeof training.tfrecords;
   const model: tf.LayersModel;
   const data: { x: tf.Tensor; y: tf.Tensor };
   const x: tf.Tensor;

@@ -1,5 +1,8 @@
 /** The public API of the training library: `import { join } from 'tony-ts/training'`. */
 
+import { fromFeed } from './data/sources/feed-source.ts';
+import * as sources from './data/sources/sources.ts';
+
 export type { LoadedCheckpoint } from '../contract/checkpoint/checkpoint-store.ts';
 export type { Column } from '../contract/encoding/idx.ts';
 export type { Summaries } from '../contract/summary/summary.ts';
@@ -11,7 +14,7 @@ export { joinUri } from '../storage/uri.ts';
 export type { BackendName } from './backend/backend.ts';
 export type { Checkpoint } from './cluster/checkpoint.ts';
 export type { Cluster } from './cluster/cluster.ts';
-export type { EvaluateOptions, Evaluation, EvaluationReport } from './cluster/evaluator.ts';
+export type { EvaluateCheckpointsOptions, Evaluation, EvaluationReport } from './cluster/evaluator.ts';
 export { type JoinCheckpoint, type JoinOptions, join } from './cluster/join.ts';
 export { runCall } from './cluster/run-call.ts';
 export type { TrainingData } from './data/data.ts';
@@ -51,26 +54,8 @@ export type { LocalCopyOptions } from './data/local-copy/local-blocks.ts';
 export type { DataFile, ExactName, Files } from './data/reading/file-set.ts';
 export { Dataset } from './data/sources/dataset.ts';
 export type { DatasetReader, ReadOptions } from './data/sources/dataset-reader.ts';
-export { type FeedSourceOptions, fromFeed } from './data/sources/feed-source.ts';
+export type { FeedSourceOptions } from './data/sources/feed-source.ts';
 export type { ImageElement, ImageOptions } from './data/sources/image-files.ts';
-export {
-  avro,
-  binaryFiles,
-  csv,
-  files,
-  fromArray,
-  fromGenerator,
-  fromTfDataset,
-  idx,
-  imageClasses,
-  images,
-  jsonl,
-  lines,
-  parquet,
-  sampleFrom,
-  tfrecords,
-  zip,
-} from './data/sources/sources.ts';
 export type { ColumnLike, ColumnsLike, Examples } from './data/standard-data.ts';
 export type { TrainingElement } from './data/training-element.ts';
 export type { CacheOptions } from './data/transforms/cache.ts';
@@ -83,19 +68,23 @@ export type { Models } from './export/models.ts';
 export type { LoadSavedModelOptions, SavedModel, TensorDescription } from './export/saved-model.ts';
 export type { WarmStart, WarmStartOptions } from './export/warm-start.ts';
 export type { BatchLogs, EpochLogs, FitCallbacks } from './fit/callbacks.ts';
+export type { EvaluateOptions } from './fit/evaluate.ts';
 export type { ClassWeight, ClassWeights } from './fit/example-weights.ts';
 export type { FitHistory } from './fit/fit-history.ts';
 export type { FitOptions, FitSummaries } from './fit/fit-options.ts';
 export type { LearningRate, ScheduleStep } from './fit/learning-rate.ts';
 export type { BatchTensors, LoopStep, LoopStepOptions, TrainingLoop } from './fit/loop.ts';
 export type { LoopOptions } from './fit/loop-options.ts';
-export { type ModelPredictOptions, type PredictFunction, type PredictOptions, type PredictReport, predict } from './inference/predict.ts';
+export type { ModelPredictOptions, PredictFunction, PredictOptions, PredictReport } from './inference/predict.ts';
 export type { PredictFormat } from './inference/predict-format.ts';
 export type { InferenceModel, Prediction, Values } from './inference/predict-model.ts';
 export type { LayerWeight, Trainable } from './model/trainables.ts';
 export type { CustomStepOptions } from './strategy/custom-step-options.ts';
 export type { LoopParts } from './strategy/loop-state.ts';
 export type { Placement } from './strategy/placement.ts';
-export { type SweepOptions, type SweepReport, sweep, type Trial } from './sweep/sweep.ts';
+export type { SweepOptions, SweepReport, Trial } from './sweep/sweep.ts';
 export { type Configuration, type Drawn, grid, type Range, randomSearch } from './sweep/sweep-space.ts';
 export type { SweepMode, TrialResult } from './sweep/sweep-table.ts';
+
+/** The sources of datasets, for example `data.csv(files)`, as `tf.data` of TensorFlow.js. */
+export const data = { ...sources, fromFeed };

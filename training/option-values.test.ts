@@ -60,7 +60,7 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
     },
   },
   "fit's summaries": { call: (summaries) => planFit(examples(4), { summaries }), kinds: { everySteps: 'count', histograms: 'flag' } },
-  evaluate: {
+  evaluateCheckpoints: {
     call: (options) => new Evaluator(world, classifier(tf.train.sgd(0.1)), examples(4), options),
     kinds: {
       ...{

@@ -161,7 +161,7 @@ const CHECK_EVERY_MS = 2_000;
 const PROGRESS_MS = 250;
 
 /**
- * Opens a feed to a running job. The program in the job reads the records with `fromFeed(name)`. Exactly one worker receives each record.
+ * Opens a feed to a running job. The program in the job reads the records with `data.fromFeed(name)`. Exactly one worker receives each record.
  * After the connection is lost or the ApplicationMaster restarts, the client resends the records that no worker has acknowledged. While the
  * job's buffers are full, `write` waits without a timeout.
  * @param name name of the feed in the program

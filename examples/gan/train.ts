@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Tensor } from '@tensorflow/tfjs';
-import { fromArray, join } from 'tony-ts/training';
+import { data, join } from 'tony-ts/training';
 
 const cluster = await join();
 const { tf } = cluster;
@@ -27,7 +27,7 @@ const forDiscriminator = tf.train.adam(0.002, 0.5);
 const loop = await cluster.loop({
   models: { generator, discriminator },
   optimizers: { forGenerator, forDiscriminator },
-  data: fromArray(points).shuffle(2048).batch(64),
+  data: data.fromArray(points).shuffle(2048).batch(64),
   epochs: 12,
   state: { worst: 0 },
 });

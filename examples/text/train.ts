@@ -1,4 +1,4 @@
-import { join, lines } from 'tony-ts/training';
+import { data, join } from 'tony-ts/training';
 
 const packages = '../../node_modules/@stdlib';
 const cluster = await join({
@@ -19,7 +19,7 @@ const encode = (name: string) => {
 const isHeldOut = (name: string) => [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 1009, 7) % 10 === 0;
 
 const names = (['male', 'female'] as const)
-  .map((kind, label) => lines(cluster.uri(kind, 'names.txt')).map((name) => ({ name, label })))
+  .map((kind, label) => data.lines(cluster.uri(kind, 'names.txt')).map((name) => ({ name, label })))
   .reduce((all, more) => all.concatenate(more));
 const examples = (part: typeof names) => part.map(({ name, label }) => ({ xs: encode(name), ys: [label] }));
 const train = examples(names.filter(({ name }) => !isHeldOut(name)))

@@ -25,13 +25,13 @@ test('the local copies of a rank survive a restart of its program, and are remov
     path.join(source, 'read.ts'),
     `import { appendFileSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { join, tfrecords } from 'tony-ts/training';
+import { data, join } from 'tony-ts/training';
 
 const cluster = await join();
 const scratch = path.join(path.dirname(process.env.TONY_TASK_FILE ?? ''), 'scratch');
 const size = () => statSync(path.join(scratch, '.tony-ts-copies', 'blocks'), { throwIfNoEntry: false })?.size ?? 0;
 const before = size();
-const records = tfrecords(cluster.uri('records', 'part-*'), { localCopy: true }).map(String);
+const records = data.tfRecords(cluster.uri('records', 'part-*'), { localCopy: true }).map(String);
 const { share } = cluster;
 const ids: string[] = [];
 for (const epoch of [0, 1]) {

@@ -69,4 +69,4 @@ if (action === 'export') {
   differences['trained layers model'] = apart(valuesOf(/** @type {Tensor} */ (model.predict(images))), trained);
   await write('check.json', { differences });
 }
-await cluster.end();
+await cluster.close();

@@ -67,4 +67,4 @@ for (const place of places) {
 }
 const { taken, left } = await models.warmStart(image, `${places.at(-1)}/image/graph`);
 console.log(JSON.stringify({ backend: cluster.backend, leaked, differences, taken: taken.length, left }));
-await cluster.end();
+await cluster.close();

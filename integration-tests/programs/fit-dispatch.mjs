@@ -1,7 +1,7 @@
 // Trains on dispatched files for one epoch. For each step, appends a line with the records of that step to `$OUT/used-<rank>-<generation>`.
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { join, lines } from 'tony-ts/training';
+import { data, join } from 'tony-ts/training';
 
 const { OUT, FILES = '', HOLD = 'no' } = process.env;
 const cluster = await join();
@@ -12,7 +12,8 @@ model.compile({ optimizer: tf.train.sgd(1e-9), loss: 'meanSquaredError' });
 /** @type {number[]} */
 let used = [];
 let taken = 0;
-const dataset = lines(FILES)
+const dataset = data
+  .lines(FILES)
   .map((line) => ({ xs: [Number(line)], ys: 0 }))
   .shuffle(40)
   .dispatch()
@@ -44,4 +45,4 @@ const { steps } = await cluster.fit(
 if (rank === 0) {
   writeFileSync(`${OUT}/steps`, String(steps));
 }
-await cluster.end();
+await cluster.close();

@@ -1,7 +1,7 @@
 // Trains on a feed until the feed's producer ends it. Writes the records that this rank receives to `$OUT/fed-<rank>-<generation>`, and the
 // number of steps to `steps-...`.
 import { appendFileSync, writeFileSync } from 'node:fs';
-import { fromFeed, join } from 'tony-ts/training';
+import { data, join } from 'tony-ts/training';
 
 const { OUT } = process.env;
 const cluster = await join();
@@ -10,12 +10,13 @@ writeFileSync(`${OUT}/pid-${rank}`, String(process.pid));
 writeFileSync(`${OUT}/begun-${rank}-${generation}`, '');
 const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [1] })] });
 model.compile({ optimizer: tf.train.sgd(0.01), loss: 'meanSquaredError' });
-const data = fromFeed('numbers')
+const records = data
+  .fromFeed('numbers')
   .map((record) => {
     appendFileSync(`${OUT}/fed-${rank}-${generation}`, `${record}\n`);
     return { xs: [Number(record) / 1000], ys: Number(record) / 500 };
   })
   .batch(10);
-const { steps } = await cluster.fit(model, data);
+const { steps } = await cluster.fit(model, records);
 appendFileSync(`${OUT}/steps-${rank}-${generation}`, String(steps));
-await cluster.end();
+await cluster.close();

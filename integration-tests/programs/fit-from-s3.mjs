@@ -4,9 +4,9 @@
  * checkpoint of step 20 exists. Without DIE_AT, it also writes its checkpoints and summaries to OUTPUT.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { join, jsonl } from 'tony-ts/training';
+import { data, join } from 'tony-ts/training';
 
-const [data = '', output = '', dieAt] = process.argv.slice(2);
+const [input = '', output = '', dieAt] = process.argv.slice(2);
 const own = { summaryDir: `${output}/summaries`, checkpoint: { dir: `${output}/checkpoints`, everySteps: 20 } };
 const cluster = await join(dieAt === undefined ? own : {});
 const { tf } = cluster;
@@ -16,7 +16,7 @@ const model = tf.sequential({
 model.compile({ optimizer: tf.train.adam(0.02), loss: 'meanSquaredError' });
 /** @type {number[]} */
 const steps = [];
-await cluster.fit(model, jsonl(data, { splitBytes: 4000 }).shuffle(50).batch(10), {
+await cluster.fit(model, data.jsonl(input, { splitBytes: 4000 }).shuffle(50).batch(10), {
   epochs: 3,
   summaries: { everySteps: 20 },
   seed: 7,

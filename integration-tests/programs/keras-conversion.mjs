@@ -130,4 +130,4 @@ function numbers(random, shape) {
 const summary =
   action === 'check' ? await check(words[0] ?? '') : await generate(Number(words[0]), Number(words[1]), words[2] ?? '', words.slice(3));
 process.stdout.write(`\n${JSON.stringify(summary)}\n`);
-await cluster.end();
+await cluster.close();

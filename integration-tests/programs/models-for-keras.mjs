@@ -131,4 +131,4 @@ if (action === 'export') {
   }
   console.log(JSON.stringify(differences));
 }
-await cluster.end();
+await cluster.close();

@@ -23,14 +23,16 @@ export interface ClusterEndParts {
 }
 
 /**
- * Completes this process's work when its program ends or calls `cluster.end()` or `cluster.close()`. Writes the remaining summaries, and
- * records in the checkpoint store that no more checkpoints follow.
+ * Completes this process's work when its program ends or calls `cluster.close()`. Writes the remaining summaries, and records in the checkpoint store that no more checkpoints follow.
  */
 export class ClusterEnd {
   readonly #parts: ClusterEndParts;
   readonly #onExit: (code: number) => void;
   readonly #stopLastWork: () => void;
   #isMarked = false;
+  #isClosed = false;
+  /** Whether an exit with code 0 ends the training. */
+  #isLast = true;
 
   constructor(parts: ClusterEndParts) {
     const { store, writer, onExit } = parts;
@@ -38,7 +40,9 @@ export class ClusterEnd {
     // `onExit` closes the cluster, because the other ranks would otherwise treat a rank that exits with code 0 as lost.
     this.#onExit = (code) => {
       if (code === 0 && !this.#refuseExit()) {
-        this.#markNow();
+        if (this.#isLast) {
+          this.#markNow();
+        }
         onExit();
       }
     };
@@ -60,7 +64,7 @@ export class ClusterEnd {
   #refuseExit(): boolean {
     const { unfinished, applicationId, onNotice } = this.#parts;
     const { place } = unfinished;
-    if (place === null || applicationId === '') {
+    if (this.#isClosed || place === null || applicationId === '') {
       return false;
     }
     const what = `the program exited with code 0 before training was complete (${place}), so the task fails`;
@@ -78,13 +82,17 @@ export class ClusterEnd {
     await Promise.all([writer?.finish(), succeeded ? this.#mark() : null]);
   }
 
-  close(): void {
+  /** Completes the work on purpose. If the process exits before the promise resolves, `#onExit` and the last work complete it. */
+  async close(): Promise<void> {
+    if (this.#isClosed) {
+      return;
+    }
+    this.#isClosed = true;
     const { phases, unfinished, writer } = this.#parts;
     // Closing the cluster in the middle of `fit` ends training on purpose, so it is recorded as the end of training. After a failed phase,
     // nothing is recorded, because the next generation continues training.
-    if (phases.running === null || unfinished.place !== null) {
-      this.#markNow();
-    }
+    this.#isLast = phases.running === null || unfinished.place !== null;
+    await this.finish(this.#isLast);
     process.removeListener('exit', this.#onExit);
     this.#stopLastWork();
     writer?.finishNow();

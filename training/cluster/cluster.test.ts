@@ -34,7 +34,7 @@ async function pair(): Promise<Pair> {
   }) as [Cluster, Cluster];
   onTestFinished(() => {
     for (const cluster of clusters) {
-      cluster.close();
+      void cluster.close();
     }
     tf.disposeVariables();
   });

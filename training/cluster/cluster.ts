@@ -19,31 +19,44 @@ import { StopOrders } from '../checkpoint/stop-order.ts';
 import type { FitData, ValidationData } from '../data/fit-data.ts';
 import { patternUri } from '../data/reading/glob.ts';
 import { InputLists, listFolder } from '../data/reading/input-lists.ts';
+import type { Dataset } from '../data/sources/dataset.ts';
 import { Models } from '../export/models.ts';
 import { DIVERGED_HINT } from '../fit/divergence.ts';
+import { type EvaluateOptions, evaluate as evaluateOnAllRanks } from '../fit/evaluate.ts';
 import { fit as fitOnAllRanks } from '../fit/fit.ts';
 import type { FitHistory } from '../fit/fit-history.ts';
 import type { FitOptions } from '../fit/fit-options.ts';
 import { TrainingLoop } from '../fit/loop.ts';
 import type { LoopOptions } from '../fit/loop-options.ts';
 import { UnfinishedTraining } from '../fit/unfinished-training.ts';
+import {
+  type ModelPredictOptions,
+  type PredictFunction,
+  type PredictOptions,
+  type PredictReport,
+  predict as predictInTask,
+} from '../inference/predict.ts';
+import type { InferenceModel, Prediction, Values } from '../inference/predict-model.ts';
 import { broadcastVariables } from '../model/broadcast-tensors.ts';
 import { watchCompile } from '../model/compile-arguments.ts';
 import { allTrainable, allVariables, type Trainable, trainedVariables } from '../model/trainables.ts';
 import { type ParameterServerWorker, unsupportedWithServers } from '../parameter-server/worker/parameter-server-worker.ts';
 import { checkReport } from '../process/check-report.ts';
 import { noticesTo, type OnNotice } from '../process/notices.ts';
+import { outputPlace } from '../process/output-place.ts';
 import { uriOf } from '../process/uri-of.ts';
+import { peersOfRing } from '../ring/peers.ts';
 import type { Ring } from '../ring/ring.ts';
 import type { Wire } from '../ring/ring-exchange.ts';
 import { allReduceStrategy } from '../strategy/all-reduce/all-reduce-strategy.ts';
 import { CustomSteps } from '../strategy/all-reduce/custom-steps.ts';
 import { RingLoop } from '../strategy/all-reduce/ring-loop.ts';
 import { type CustomStepOptions, checkCustomStepOptions } from '../strategy/custom-step-options.ts';
+import { type SweepOptions, type SweepReport, sweep as sweepInTask, type Trial } from '../sweep/sweep.ts';
+import type { Configuration } from '../sweep/sweep-space.ts';
 import { type Checkpoint, checkpointOf } from './checkpoint.ts';
 import { ClusterEnd } from './cluster-end.ts';
-import { type EvaluateOptions, type EvaluationReport, type EvaluationWorld, Evaluator } from './evaluator.ts';
-import { outputPlace } from './output-place.ts';
+import { type EvaluateCheckpointsOptions, type EvaluationReport, type EvaluationWorld, Evaluator } from './evaluator.ts';
 
 /** The parts from which `join` composes a `Cluster`. */
 interface ClusterParts {
@@ -159,6 +172,7 @@ export class Cluster {
   readonly #notice: OnNotice;
   readonly #ending: ClusterEnd;
   #hasDiverged = false;
+  #isDisconnected = false;
 
   constructor(parts: ClusterParts) {
     const { rank, worldSize } = parts.servers ?? parts.ring;
@@ -205,7 +219,10 @@ export class Cluster {
       phases: this.#phases,
       unfinished: this.#unfinished,
       onNotice: this.#notice,
-      onExit: () => this.close(),
+      onExit: () => {
+        this.#disconnect();
+        this.storage.close();
+      },
     });
   }
 
@@ -237,6 +254,65 @@ export class Cluster {
     return await this.#unfinished.during((onProgress) =>
       fitOnAllRanks({ ...environment, strategy, summaries: this.#writer, onProgress }, model, data, options),
     );
+  }
+
+  /**
+   * Computes the loss and the metrics of a compiled model on the data, like `model.evaluate`, in one pass. Each rank evaluates a share of
+   * the data, and all ranks get the same values: the means over all examples. Every rank must call it with the same data. With parameter
+   * servers, and in a role without ranks, each task evaluates all of the data.
+   * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
+   * @returns the values by name, for example `{ loss: 0.25, acc: 0.9 }`.
+   * @throws TonyError MODEL_INVALID, DATA_INVALID, USAGE, PEER_LOST, RING_MISMATCH.
+   */
+  async evaluate(model: tfjs.LayersModel, data: ValidationData, options: EvaluateOptions = {}): Promise<Record<string, number>> {
+    const lists = (this.#lists ?? InputLists.ofJob()).view({});
+    const peers = peersOfRing(this.#parts.ring);
+    return await evaluateOnAllRanks({ tf: this.tf, peers, storage: this.storage, lists, onNotice: this.#notice }, model, data, options);
+  }
+
+  /**
+   * Applies a model or a function to each element of a dataset, with any number of workers. For each split of the dataset's files
+   * (`dataset.splits()`), writes one result file, named after the split number (`part-00017.jsonl`), with the results in record order. A
+   * file appears only when it is complete, and is written only once, even if workers fail, restart or compute the same split. After all
+   * parts exist, the file `_SUCCESS` appears with the number of records in each part. The workers do not communicate. If job.yaml sets
+   * `kind: independent`, the job can therefore replace a failed worker without interrupting the other workers.
+   * @param dataset a dataset that reads files and does not use `batch`, `shuffle`, `repeat`, `take`, `skip` or `shard`. `predict` disposes
+   *   the tensors in the dataset's elements.
+   * @returns a report, after all parts exist.
+   * @throws TonyError OUTPUT_MISMATCH if the folder contains results from other files or another model; DATA_INVALID, NOT_FOUND, and errors
+   *   that the function throws.
+   */
+  predict<T, R>(dataset: Dataset<T>, compute: PredictFunction<T, R>, options: PredictOptions): Promise<PredictReport>;
+  predict<T, R, P extends Prediction = Values>(
+    dataset: Dataset<T>,
+    model: InferenceModel,
+    options: ModelPredictOptions<T, R, P>,
+  ): Promise<PredictReport>;
+  async predict<T, R, P extends Prediction>(
+    dataset: Dataset<T>,
+    compute: PredictFunction<T, R> | InferenceModel,
+    options: ModelPredictOptions<T, R, P>,
+  ): Promise<PredictReport> {
+    return await predictInTask(this, dataset, compute, options);
+  }
+
+  /**
+   * Evaluates configurations independently on all tasks of a role. Each task requests a new trial when its previous trial has ended. If a
+   * task fails, another task runs its unfinished trial. The sweep stores each result immediately, so another job with the same output runs
+   * only the missing trials. `sweep` returns in all tasks when all trials have ended. The task with index 0 then writes `results.csv` and
+   * `results.json`, prints the table, and names the best trial in a notice. Each trial is a TensorBoard run with a row in the HParams tab.
+   * The role's tasks must not have ranks (`kind: independent` in job.yaml), because each task trains its own models, with `model.fit`.
+   * @param configurations the same list in each task: from `grid` or `randomSearch`, or an array.
+   * @param trial trains with one configuration, and returns its metrics.
+   * @throws TonyError OUTPUT_MISMATCH if the folder contains trials for other configurations; TRIAL_FAILED; USAGE if an argument is invalid
+   *   or the tasks have ranks.
+   */
+  async sweep<C extends Configuration>(
+    configurations: readonly C[],
+    trial: (configuration: C, trial: Trial) => Promise<Readonly<Record<string, number>>>,
+    options: SweepOptions,
+  ): Promise<SweepReport<C>> {
+    return await sweepInTask(this, configurations, trial, options);
   }
 
   /**
@@ -301,7 +377,7 @@ export class Cluster {
     }
   }
 
-  #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: false }) {
+  #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: boolean }) {
     const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder, memoryMb } = this.#parts;
     const store = options.checkpoint === false ? null : this.#store;
     return {
@@ -369,7 +445,7 @@ export class Cluster {
   }
 
   /**
-   * Returns the URI of a file in the job's data. `file` may be a pattern, for example `tfrecords(cluster.uri('mnist', 'train-*'))`. A
+   * Returns the URI of a file in the job's data. `file` may be a pattern, for example `data.tfRecords(cluster.uri('mnist', 'train-*'))`. A
    * backslash before a special character of patterns makes it an ordinary one.
    * @throws TonyError USAGE if the job has no data named `name`.
    */
@@ -447,12 +523,20 @@ export class Cluster {
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
    * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.
    */
-  async evaluate(model: tfjs.LayersModel, data: ValidationData, options: EvaluateOptions = {}): Promise<EvaluationReport> {
+  async evaluateCheckpoints(
+    model: tfjs.LayersModel,
+    data: ValidationData,
+    options: EvaluateCheckpointsOptions = {},
+  ): Promise<EvaluationReport> {
     const { applicationId, report, ranked } = this.#parts;
     if (ranked && applicationId !== '') {
-      throw new TonyError('USAGE', `${this.role}:${this.index} trains, so cluster.evaluate would wait for the end of its own program`, {
-        hint: 'Call cluster.evaluate in the evaluator role, or in another role of kind independent. To evaluate a model here, use model.evaluate.',
-      });
+      throw new TonyError(
+        'USAGE',
+        `${this.role}:${this.index} trains, so cluster.evaluateCheckpoints would wait for the end of its own program`,
+        {
+          hint: 'Call it in the evaluator role, or in another role of kind independent. To evaluate a model here, use cluster.evaluate.',
+        },
+      );
     }
     const world: EvaluationWorld = {
       tf: this.tf,
@@ -480,20 +564,24 @@ export class Cluster {
   }
 
   /**
-   * Writes the remaining summaries and closes the connections to the other ranks. The call is optional, because the same happens when the
-   * program exits.
+   * Closes the connections to the other ranks immediately, and then writes the remaining summaries. A closed cluster cannot train. The call
+   * is optional, because the same happens when the program exits. Called in the middle of training on every rank, before
+   * `process.exit(0)`, it ends training on purpose, without a final checkpoint.
+   * @returns a promise that resolves when everything has been written. A program that exits earlier writes the rest on exit.
    */
-  async end(): Promise<void> {
-    await this.#ending.finish(true);
-    this.close();
+  async close(): Promise<void> {
+    this.#disconnect();
+    await this.#ending.close();
+    this.storage.close();
   }
 
-  /** Closes the connections to the other ranks immediately. A closed cluster cannot train. */
-  close(): void {
-    this.#ending.close();
+  #disconnect(): void {
+    if (this.#isDisconnected) {
+      return;
+    }
+    this.#isDisconnected = true;
     this.#steps.dispose();
     this.#parts.servers?.close();
     this.#parts.ring.close();
-    this.storage.close();
   }
 }

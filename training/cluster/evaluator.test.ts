@@ -10,7 +10,7 @@ import type { ValidationData } from '../data/fit-data.ts';
 import { fromArray } from '../data/sources/sources.ts';
 import type { BatchLogs } from '../fit/callbacks.ts';
 import { classifier, examples, fitTogether, weightsOf } from '../testing/fit-world.ts';
-import { type EvaluateOptions, type Evaluation, Evaluator } from './evaluator.ts';
+import { type EvaluateCheckpointsOptions, type Evaluation, Evaluator } from './evaluator.ts';
 
 const APPLICATION = 'application_1_0001';
 
@@ -20,7 +20,7 @@ interface Watched {
   readonly evaluator: Evaluator;
 }
 
-function evaluatorOf(dir: string, model: tf.LayersModel, data: ValidationData, options: EvaluateOptions = {}): Watched {
+function evaluatorOf(dir: string, model: tf.LayersModel, data: ValidationData, options: EvaluateCheckpointsOptions = {}): Watched {
   const storage = new FileStorage();
   const store = new CheckpointStore(storage, fileUri(dir));
   const notices: string[] = [];
@@ -117,9 +117,9 @@ test('a restarted evaluator keeps the best checkpoint on record; a dataset gives
 
 test('an evaluator rejects invalid options', async () => {
   const dir = await folder();
-  const attempt = (options: EvaluateOptions) => evaluatorOf(dir, classifier(tf.train.sgd(0.1)), examples(4), options);
+  const attempt = (options: EvaluateCheckpointsOptions) => evaluatorOf(dir, classifier(tf.train.sgd(0.1)), examples(4), options);
   expect(() => attempt({ metric: 'accuracy' })).toThrow('the model has no metric accuracy');
-  expect(() => attempt({ patience: 0 })).toThrow('patience of evaluate is 0, but must be a whole number of at least 1');
+  expect(() => attempt({ patience: 0 })).toThrow('patience of evaluateCheckpoints is 0, but must be a whole number of at least 1');
   const bare = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [4] })] });
   expect(() => evaluatorOf(dir, bare, examples(4))).toThrow('the model is not compiled');
 });

@@ -31,7 +31,7 @@ import { type CompiledModel, inspectModel } from '../model/compiled-model.ts';
 import { restoreWeights } from '../model/training-state.ts';
 import { lonePeers } from '../ring/peers.ts';
 
-export interface EvaluateOptions {
+export interface EvaluateCheckpointsOptions {
   /** Name of the value that determines the best checkpoint: `loss`, or a metric that was passed to `compile`. Default: `loss`. */
   readonly metric?: string;
   /**
@@ -63,7 +63,7 @@ export interface EvaluateOptions {
   readonly onEvaluation?: (evaluation: Evaluation) => void | Promise<void>;
 }
 
-const OPTIONS: OptionRules<EvaluateOptions> = {
+const OPTIONS: OptionRules<EvaluateCheckpointsOptions> = {
   metric: isTextNotEmpty,
   mode: isOneOf('min', 'max'),
   phase: isTextNotEmpty,
@@ -116,7 +116,7 @@ export interface EvaluationWorld {
 export class Evaluator {
   readonly #world: EvaluationWorld;
   readonly #model: CompiledModel;
-  readonly #options: EvaluateOptions;
+  readonly #options: EvaluateCheckpointsOptions;
   readonly #validation: Validation;
   readonly #metric: string;
   readonly #mode: 'min' | 'max';
@@ -127,8 +127,8 @@ export class Evaluator {
   readonly #stoppedPhases = new Set<string>();
 
   /** @throws TonyError MODEL_INVALID, DATA_INVALID or USAGE if an argument is invalid. */
-  constructor(world: EvaluationWorld, model: tfjs.LayersModel, data: ValidationData, options: EvaluateOptions) {
-    checkOptionValues('evaluate', options, OPTIONS);
+  constructor(world: EvaluationWorld, model: tfjs.LayersModel, data: ValidationData, options: EvaluateCheckpointsOptions) {
+    checkOptionValues('evaluateCheckpoints', options, OPTIONS);
     const { tf, storage, store, onNotice } = world;
     this.#world = world;
     this.#model = inspectModel(tf, model);

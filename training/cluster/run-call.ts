@@ -33,6 +33,6 @@ export async function runCall(): Promise<void> {
     };
     await cluster.storage.write(joinUri(cluster.outputDir, RESULT_FILE), Buffer.from(JSON.stringify(result)));
   }
-  await cluster.end();
+  await cluster.close();
   setTimeout(() => process.exit(), LEFTOVERS_MS).unref();
 }

@@ -20,7 +20,7 @@ import { encodeExample } from './formats/example.ts';
 import { fixedLenFeature, parseExample } from './formats/parse-example.ts';
 import { LocalSplits, type SplitAssigner } from './reading/split-assigner.ts';
 import type { Dataset } from './sources/dataset.ts';
-import { csv, fromArray, fromTfDataset, tfrecords } from './sources/sources.ts';
+import { csv, fromArray, fromTfDataset, tfRecords } from './sources/sources.ts';
 import { folderWith, tfRecordFile } from './testing/files.ts';
 
 const storage = new FileStorage();
@@ -41,7 +41,7 @@ async function recordFiles(counts: readonly number[]): Promise<Dataset<{ xs: num
   let next = 0;
   const files = counts.map((count, index) => [`part-${index}`, tfRecordFile(numbers(count).map(() => `${next++}`))] as const);
   const folder = await folderWith(Object.fromEntries(files));
-  return tfrecords(folder).map((record) => ({ xs: [Number(record.toString())], ys: 0 }));
+  return tfRecords(folder).map((record) => ({ xs: [Number(record.toString())], ys: 0 }));
 }
 
 interface Epoch {
@@ -344,7 +344,7 @@ async function exampleFiles(files: number): Promise<string> {
 }
 
 const schema = { x: fixedLenFeature([3], 'float32'), y: fixedLenFeature([1], 'float32') };
-const examplesOf = (folder: string) => tfrecords(folder).map(parseExample(schema));
+const examplesOf = (folder: string) => tfRecords(folder).map(parseExample(schema));
 
 describe('fit', () => {
   test('fit gives the same result on two ranks with half the batch size as on one rank, and the same result as arrays', async () => {
@@ -469,7 +469,7 @@ describe('fit', () => {
       .map(({ xs, ys }) => ({ xs: [xs.a, xs.text], ys }));
     await refused(listed, {}, /xs\[1\] of an element of the dataset is .* instead of a batch of numbers/);
     await refused({ x: tf.ones([3, 3]), y: tf.ones([3, 1]) }, { stepsPerEpoch: 2 }, /stepsPerEpoch/);
-    await refused(tfrecords(join(folder, 'none-*')), {}, /no file matches/);
+    await refused(tfRecords(join(folder, 'none-*')), {}, /no file matches/);
   });
 });
 

@@ -35,7 +35,7 @@ export interface FitOptions extends StepOptions {
    */
   readonly name?: string;
   /** If false, `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from the beginning. */
-  readonly checkpoint?: false;
+  readonly checkpoint?: boolean;
   readonly epochs?: number;
   /** The first epoch of a run that starts without a checkpoint. Default: 0. `fit` treats earlier epochs as complete. */
   readonly initialEpoch?: number;

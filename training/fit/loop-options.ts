@@ -24,7 +24,7 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
    */
   readonly onNaN?: OnNaN;
   /** If false, the loop neither reads nor writes checkpoints, and a restarted program runs the loop from the beginning. */
-  readonly checkpoint?: false;
+  readonly checkpoint?: boolean;
 }
 
 const OPTIONS: OptionRules<LoopOptions<unknown, Json>> = {

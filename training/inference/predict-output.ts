@@ -7,7 +7,7 @@ import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
 import type { SplitList } from '../data/reading/read-context.ts';
-import { csv, lines, tfrecords } from '../data/sources/sources.ts';
+import { csv, lines, tfRecords } from '../data/sources/sources.ts';
 import { EXTENSIONS, type PredictFormat } from './predict-format.ts';
 
 /*
@@ -180,7 +180,7 @@ export class PredictOutput {
     }
     // Counts a part's records. Used if the worker that wrote the part failed before it stored the count.
     const uri = { uri: this.#uriOf(split) };
-    const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfrecords(uri) }[this.#description.format];
+    const dataset = { jsonl: lines(uri), csv: csv(uri, { isSplittable: false }), tfrecord: tfRecords(uri) }[this.#description.format];
     const reader = dataset.read({ storage: this.#storage });
     let count = 0;
     for await (const _ of reader) {

@@ -9,7 +9,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import { decodeExample, encodeExample } from '../data/formats/example.ts';
-import { csv, jsonl, tfrecords } from '../data/sources/sources.ts';
+import { csv, jsonl, tfRecords } from '../data/sources/sources.ts';
 import { folderWith, tfRecordFile } from '../data/testing/files.ts';
 import { exportGraphModel, loadGraphModel } from '../export/graph-model.ts';
 import { type PredictReport, predict } from './predict.ts';
@@ -236,7 +236,7 @@ test('a count that a dead worker did not write is recomputed from its part', asy
       const text = gunzipSync(await readFile(`${output}/part-00000.jsonl.gz`)).toString();
       expect(text.split('\n')[3]).toBe('{"id":3,"text":"a \\"quote\\",\\nand 3","none":null}');
     } else {
-      const [record] = await tfrecords(`${output}/part-00001*`).toArray({ storage });
+      const [record] = await tfRecords(`${output}/part-00001*`).toArray({ storage });
       expect(decodeExample(record as Buffer)).toMatchObject({ id: { kind: 'int64', values: BigInt64Array.of(BigInt(RECORDS)) } });
     }
   }
@@ -249,7 +249,7 @@ test('a model receives batches in its input shape, and no tensor leaks', async (
   const examples = Array.from({ length: 30 }, (_, id) => encodeExample({ id: BigInt(id), pixels: Float32Array.of(id, 1, 2, 3) }));
   const input = await folderWith({ 'a.tfrecord': tfRecordFile(examples.slice(0, 20)), 'b.tfrecord': tfRecordFile(examples.slice(20)) });
   const output = `${await folderWith()}/out`;
-  const dataset = tfrecords(input).map((record) => {
+  const dataset = tfRecords(input).map((record) => {
     const { id, pixels } = decodeExample(record);
     return { id: Number(id?.values[0]), pixels: pixels?.values as Float32Array };
   });

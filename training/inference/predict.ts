@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
+import type * as tfjs from '@tensorflow/tfjs';
 import { anySignal } from '../../platform/async/any-signal.ts';
 import { pause, retry } from '../../platform/async/backoff.ts';
 import {
@@ -14,14 +15,27 @@ import {
   wholeNumber,
 } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import type { Cluster } from '../cluster/cluster.ts';
-import { outputPlace } from '../cluster/output-place.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { disposeElement } from '../data/reading/dispose.ts';
 import type { Dataset } from '../data/sources/dataset.ts';
 import { checkBatchSize, statefulBatches } from '../model/stateful-batches.ts';
+import { outputPlace } from '../process/output-place.ts';
 import { type PartEncoder, type PredictFormat, partEncoder } from './predict-format.ts';
 import { type InferenceModel, isModel, modelFingerprint, type Prediction, predictBatch, type Values } from './predict-model.ts';
 import { PredictOutput } from './predict-output.ts';
+
+/** The task that computes predictions: see Cluster. */
+export interface PredictTask {
+  readonly tf: typeof tfjs;
+  readonly role: string;
+  readonly index: number;
+  readonly generation: number;
+  readonly applicationId: string;
+  readonly share: WorkShare;
+  readonly outputDir: string | null;
+  readonly storage: Storage;
+  report(values: Readonly<Record<string, number>>, options: { readonly step: number }): void;
+}
 
 /**
  * A worker's share of the splits. Each worker first processes its own share (every `count`-th split) in order. It then processes
@@ -151,32 +165,9 @@ const WAIT_SPLITS = 1.5;
 const TRIES = 5;
 const BACKOFF = { firstMs: 2_000, mostMs: 16_000 };
 
-/**
- * Applies a model or function to each element of a dataset, with any number of workers. For each split of the dataset's files
- * (`dataset.splits()`), `predict` writes one result file, named after the split number (`part-00017.jsonl`), with the results in record
- * order. A file appears only when it is complete, and is written only once, even if workers fail, restart or compute the same split. After
- * all parts exist, the file `_SUCCESS` appears with the number of records in each part. The workers do not communicate. If job.yaml sets
- * `kind: independent`, the job can therefore replace a failed worker without interrupting the other workers.
- * @param dataset a dataset that reads files and does not use `batch`, `shuffle`, `repeat`, `take`, `skip` or `shard`. `predict` disposes
- *   the tensors in the dataset's elements.
- * @returns a report, after all parts exist.
- * @throws TonyError OUTPUT_MISMATCH if the folder contains results from other files or another model; DATA_INVALID, NOT_FOUND, and errors
- *   that the function throws.
- */
-export function predict<T, R>(
-  cluster: Cluster,
-  dataset: Dataset<T>,
-  compute: PredictFunction<T, R>,
-  options: PredictOptions,
-): Promise<PredictReport>;
-export function predict<T, R, P extends Prediction = Values>(
-  cluster: Cluster,
-  dataset: Dataset<T>,
-  model: InferenceModel,
-  options: ModelPredictOptions<T, R, P>,
-): Promise<PredictReport>;
-export async function predict<T, R, P extends Prediction>(
-  cluster: Cluster,
+/** Applies a model or a function to each element of a dataset. See Cluster.predict. */
+export async function predict<T, R, P extends Prediction = Values>(
+  cluster: PredictTask,
   dataset: Dataset<T>,
   compute: PredictFunction<T, R> | InferenceModel,
   options: ModelPredictOptions<T, R, P>,
@@ -212,7 +203,7 @@ function hashOf(text: string): string {
 }
 
 function modelFunction<T, R, P extends Prediction>(
-  cluster: Cluster,
+  cluster: PredictTask,
   model: InferenceModel,
   options: ModelPredictOptions<T, R, P>,
 ): PredictFunction<T, unknown> {
@@ -231,7 +222,7 @@ interface Work<T> {
 }
 
 class Predictor<T> {
-  readonly #cluster: Cluster;
+  readonly #cluster: PredictTask;
   readonly #output: PredictOutput;
   readonly #work: Work<T>;
   readonly #signal: AbortSignal | undefined;
@@ -243,7 +234,7 @@ class Predictor<T> {
   #reported = 0;
   #reportedAt = performance.now();
 
-  constructor(cluster: Cluster, output: PredictOutput, work: Work<T>, signal: AbortSignal | undefined) {
+  constructor(cluster: PredictTask, output: PredictOutput, work: Work<T>, signal: AbortSignal | undefined) {
     this.#cluster = cluster;
     this.#output = output;
     this.#work = work;

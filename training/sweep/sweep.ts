@@ -7,10 +7,9 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { encodeJsonValue, parseJson } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import type { Cluster } from '../cluster/cluster.ts';
-import { outputPlace } from '../cluster/output-place.ts';
 import { claimSplits } from '../data/reading/claimed-splits.ts';
 import { checkReport } from '../process/check-report.ts';
+import { outputPlace } from '../process/output-place.ts';
 import { beforeProgramEnds } from '../process/program-end.ts';
 import type { Configuration } from './sweep-space.ts';
 import {
@@ -39,6 +38,18 @@ import {
  */
 const DESCRIPTION = '_SWEEP';
 const CONCURRENT_READS = 16;
+
+/** The task that runs the trials: see Cluster. */
+export interface SweepTask {
+  readonly role: string;
+  readonly index: number;
+  readonly worldSize: number | null;
+  readonly outputDir: string | null;
+  readonly summaryDir: string | null;
+  readonly storage: Storage;
+  report(values: Readonly<Record<string, number>>, options: { readonly step: number }): void;
+  notice(text: string, options: { readonly about: string }): void;
+}
 
 export interface SweepOptions {
   /** The name of the metric by which trials are compared. */
@@ -76,18 +87,9 @@ export interface SweepReport<C extends Configuration> {
   readonly results: readonly TrialResult<C>[];
 }
 
-/**
- * Evaluates configurations independently on all tasks of a role. Each task requests a new trial when its previous trial has ended. If a task
- * fails, another task runs its unfinished trial. The sweep stores each result immediately, so another job with the same output runs only the
- * missing trials. `sweep` returns in all tasks when all trials have ended. The task with index 0 then writes `results.csv` and
- * `results.json`, prints the table, and names the best trial in a notice. Each trial is a TensorBoard run with a row in the HParams tab. The
- * role's tasks must not have ranks (`kind: independent` in job.yaml), because each task trains its own models, with `model.fit`.
- * @param configurations the same list in each task: from `grid` or `randomSearch`, or an array.
- * @throws TonyError OUTPUT_MISMATCH if the folder contains trials for other configurations; TRIAL_FAILED; USAGE if an argument is invalid or
- *   the tasks have ranks.
- */
+/** Evaluates configurations independently on all tasks of a role. See Cluster.sweep. */
 export async function sweep<C extends Configuration>(
-  cluster: Cluster,
+  cluster: SweepTask,
   configurations: readonly C[],
   trial: (configuration: C, trial: Trial) => Promise<Readonly<Record<string, number>>>,
   options: SweepOptions,
@@ -126,7 +128,7 @@ function claimed(output: string, trials: number): { readonly fingerprint: string
   return { fingerprint: createHash('sha256').update(JSON.stringify(splits)).digest('hex'), splits };
 }
 
-function reportBest(cluster: Cluster, trials: readonly TrialResult[], { metric, mode }: SweepOptions): void {
+function reportBest(cluster: SweepTask, trials: readonly TrialResult[], { metric, mode }: SweepOptions): void {
   const best = bestOf(trials, metric, mode);
   const values = { 'sweep/trials': trials.length, ...(best !== null && { 'sweep/best': best.value }) };
   cluster.report(values, { step: trials.length });
@@ -140,7 +142,7 @@ const OPTIONS: OptionRules<SweepOptions> = {
   version: isText,
 };
 
-function checkArguments(cluster: Cluster, configurations: readonly Configuration[], options: SweepOptions): void {
+function checkArguments(cluster: SweepTask, configurations: readonly Configuration[], options: SweepOptions): void {
   // An absent metric or mode is invalid, too.
   checkOptionValues<SweepOptions>(
     'sweep',
@@ -173,7 +175,7 @@ interface TrialPlan<C> {
 }
 
 async function runTrial<C extends Configuration>(
-  cluster: Cluster,
+  cluster: SweepTask,
   { index, configuration, output, options }: TrialPlan<C>,
   trial: (configuration: C, trial: Trial) => Promise<Readonly<Record<string, number>>>,
 ): Promise<TrialResult<C>> {
@@ -243,7 +245,7 @@ interface Run {
   end(succeeded: boolean): Promise<void>;
 }
 
-function openRun(cluster: Cluster, name: string, configuration: Configuration, metric: string): Run {
+function openRun(cluster: SweepTask, name: string, configuration: Configuration, metric: string): Run {
   const { summaryDir, storage } = cluster;
   if (summaryDir === null) {
     return { summaries: NO_SUMMARIES, end: async () => {} };
@@ -281,7 +283,7 @@ class SweepOutput<C extends Configuration> {
   }
 
   static async open<C extends Configuration>(
-    { storage }: Cluster,
+    { storage }: SweepTask,
     uri: string,
     configurations: readonly C[],
     version: string,

@@ -28,7 +28,7 @@ model.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
 const { HANG_AT = '', EXIT_AT = '' } = process.env;
 function exitAt(place: string): void {
   if (EXIT_AT === `closed-${place}`) {
-    cluster.close();
+    void cluster.close();
   }
   if (EXIT_AT === place || EXIT_AT === `closed-${place}`) {
     process.exit(0);

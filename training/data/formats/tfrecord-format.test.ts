@@ -1,7 +1,7 @@
 import { deflateSync, gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { FileStorage } from '../../../storage/file-storage.ts';
-import { tfrecords } from '../sources/sources.ts';
+import { tfRecords } from '../sources/sources.ts';
 import { folderWith, tfRecordFile } from '../testing/files.ts';
 
 const storage = new FileStorage();
@@ -10,7 +10,7 @@ const FILE = tfRecordFile(RECORDS);
 
 async function read(content: Buffer, name = 'part-r-00000'): Promise<string[]> {
   const folder = await folderWith({ [name]: content });
-  return (await tfrecords(folder).toArray({ storage })).map(String);
+  return (await tfRecords(folder).toArray({ storage })).map(String);
 }
 
 describe('compressed TFRecord files', () => {
@@ -23,13 +23,13 @@ describe('compressed TFRecord files', () => {
   ])('are recognised by their first bytes: %s', async (_, content) => {
     expect(await read(content)).toEqual(RECORDS);
     const folder = await folderWith({ x: content });
-    const reader = tfrecords(folder).read({ storage });
+    const reader = tfRecords(folder).read({ storage });
     for (let taken = 0; taken < 20; taken++) {
       await reader.next();
     }
     const state = reader.state();
     await reader.return?.();
-    expect((await tfrecords(folder).toArray({ storage, state })).map(String)).toEqual(RECORDS.slice(20));
+    expect((await tfRecords(folder).toArray({ storage, state })).map(String)).toEqual(RECORDS.slice(20));
   });
 
   test('are not confused with records whose length looks like the magic bytes', async () => {

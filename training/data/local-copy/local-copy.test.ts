@@ -9,7 +9,7 @@ import type { Json } from '../../../platform/json-value.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { listFiles } from '../reading/file-set.ts';
 import type { Dataset } from '../sources/dataset.ts';
-import { binaryFiles, lines, tfrecords } from '../sources/sources.ts';
+import { binaryFiles, lines, tfRecords } from '../sources/sources.ts';
 import { folderWith, tfRecordFile } from '../testing/files.ts';
 import { LocalBlocks, type LocalCopyOptions } from './local-blocks.ts';
 import { BLOCK_BYTES, withLocalCopies } from './local-copy.ts';
@@ -54,8 +54,8 @@ const fail = (message: string): never => {
 const ANYWHERE = { keepFreeBytes: 0 };
 
 const KINDS: Readonly<Record<string, (folder: string, localCopy: LocalCopyOptions) => Dataset<string>>> = {
-  records: (folder, localCopy) => tfrecords(`${folder}/r*`, { localCopy: { ...ANYWHERE, ...localCopy } }).map(String),
-  'compressed records': (folder, localCopy) => tfrecords(`${folder}/z*`, { localCopy: { ...ANYWHERE, ...localCopy } }).map(String),
+  records: (folder, localCopy) => tfRecords(`${folder}/r*`, { localCopy: { ...ANYWHERE, ...localCopy } }).map(String),
+  'compressed records': (folder, localCopy) => tfRecords(`${folder}/z*`, { localCopy: { ...ANYWHERE, ...localCopy } }).map(String),
   'parts of text': (folder, localCopy) => lines(`${folder}/t*`, { localCopy: { ...ANYWHERE, ...localCopy }, splitBytes: 700_000 }),
   'whole files': (folder, localCopy) =>
     binaryFiles(`${folder}/t*`, { localCopy: { ...ANYWHERE, ...localCopy } }).flatMap(({ bytes }) => String(bytes).trimEnd().split('\n')),
@@ -107,7 +107,7 @@ describe.each(Object.entries(KINDS))('local copies of %s', (kind, open) => {
 
 describe('local copies', () => {
   const read = async (folder: string, localCopy: LocalCopyOptions, storage = new WatchedStorage(), notices: string[] = []) => {
-    const all = await tfrecords(`${folder}/r*`, { localCopy: { ...ANYWHERE, ...localCopy } })
+    const all = await tfRecords(`${folder}/r*`, { localCopy: { ...ANYWHERE, ...localCopy } })
       .map(String)
       .toArray({ storage, onNotice: (message) => notices.push(message) });
     expect(all).toEqual(numbers(4).flatMap(records));
@@ -156,7 +156,7 @@ describe('local copies', () => {
     await writeFile(other, tfRecordFile(records(1).map((record) => record.replace('1/', '9/'))));
     await rename(other, `${folder}/r1`);
     await utimes(`${folder}/r1`, 1, 1);
-    const all = await tfrecords(`${folder}/r*`, { localCopy: { ...ANYWHERE, folder: place } })
+    const all = await tfRecords(`${folder}/r*`, { localCopy: { ...ANYWHERE, folder: place } })
       .map(String)
       .toArray({ storage: new FileStorage() });
     expect(all.filter((record) => record.startsWith('9/'))).toHaveLength(250);

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createStorage } from '../../../storage/create-storage.ts';
 import { fileUri, joinUri } from '../../../storage/uri.ts';
 import { writeTfRecords } from '../formats/tfrecord-writer.ts';
-import { fromArray, jsonl, tfrecords, zip } from '../sources/sources.ts';
+import { fromArray, jsonl, tfRecords, zip } from '../sources/sources.ts';
 
 const storage = createStorage({ hadoop: null, user: 'alice' });
 let folder = '';
@@ -41,7 +41,7 @@ test('the splits together contain the whole dataset in order, after map, filter,
 test('a file that cannot be divided is one split, even if it is empty', async () => {
   await writeTfRecords(storage, uri('records', 'a'), [Buffer.from('one'), Buffer.from('two')]);
   await writeTfRecords(storage, uri('records', 'b'), []);
-  const records = tfrecords(uri('records'));
+  const records = tfRecords(uri('records'));
   expect((await records.splits({ storage })).splits.map(({ from, to }) => [from, to])).toEqual([
     [0, 38],
     [0, 0],
@@ -56,7 +56,7 @@ test('a dataset has no splits if an operation applies to the whole dataset or mi
   for (const dataset of [
     numbers.take(1),
     numbers.skip(1),
-    numbers.shard(2, 0),
+    numbers.shard({ index: 0, count: 2 }),
     numbers.repeat(2),
     numbers.shuffle(2),
     fromArray([1]),

@@ -25,7 +25,7 @@ import {
   jsonl,
   lines,
   sampleFrom,
-  tfrecords,
+  tfRecords,
   zip,
 } from './sources.ts';
 
@@ -69,7 +69,7 @@ const step = fc.oneof(
   fc.integer({ min: 1, max: 4 }).map((parts) => ({
     name: `shards ${parts}`,
     make: (dataset: Dataset<number>) => {
-      const [first, ...others] = numbers(parts).map((index) => dataset.shard(parts, index));
+      const [first, ...others] = numbers(parts).map((index) => dataset.shard({ index, count: parts }));
       return (first as Dataset<number>).concatenate(...others);
     },
   })),
@@ -148,7 +148,7 @@ function openKind(kind: Kind, folder: string, splitBytes: number): Dataset<numbe
   switch (kind) {
     case 'tfrecord':
     case 'tfrecord.gz':
-      return tfrecords(part, { splitBytes }).map((record) => Number(record.toString()));
+      return tfRecords(part, { splitBytes }).map((record) => Number(record.toString()));
     case 'lines':
       return lines(part, { splitBytes }).map(Number);
     case 'jsonl':
@@ -232,7 +232,7 @@ describe('shuffle', () => {
   test('shuffle mixes all elements if they fit into its buffer, and otherwise mixes blocks that differ between epochs', async () => {
     const pattern = await recordFiles([100, 100, 100]);
     const read = (bufferSize: number, epoch: number, seed = 1) =>
-      tfrecords(pattern)
+      tfRecords(pattern)
         .shuffle(bufferSize)
         .map((record) => Number(record.toString()))
         .toArray({ storage, epoch, seed });
@@ -285,7 +285,7 @@ describe('shuffle', () => {
 describe('take, skip and shard', () => {
   test('apply to the whole dataset, for any number of ranks', async () => {
     const pattern = await recordFiles([20, 20, 20]);
-    const all = tfrecords(pattern).map((record) => Number(record.toString()));
+    const all = tfRecords(pattern).map((record) => Number(record.toString()));
     for (const ranks of [1, 2, 3, 5]) {
       const read = async (dataset: Dataset<number>) =>
         (await Promise.all(numbers(ranks).map((index) => dataset.toArray({ storage, share: { index, count: ranks } }))))
@@ -293,9 +293,9 @@ describe('take, skip and shard', () => {
           .sort((a, b) => a - b);
       expect(await read(all.take(7))).toEqual(numbers(7));
       expect(await read(all.skip(50))).toEqual([50, 51, 52, 53, 54, 55, 56, 57, 58, 59]);
-      expect(await read(all.shard(6, 2))).toEqual(numbers(10).map((index) => index * 6 + 2));
+      expect(await read(all.shard({ index: 2, count: 6 }))).toEqual(numbers(10).map((index) => index * 6 + 2));
       expect(await read(all.take(0))).toEqual([]);
-      expect(await read(all.skip(3).take(4).shard(2, 1))).toEqual([4, 6]);
+      expect(await read(all.skip(3).take(4).shard({ index: 1, count: 2 }))).toEqual([4, 6]);
     }
   });
 });
@@ -410,7 +410,7 @@ describe('prefetch', () => {
   test('prefetch reads ahead up to its limit of bytes', async () => {
     const pattern = await folderWith({ a: tfRecordFile(numbers(100).map(() => Buffer.alloc(100_000))) });
     let mapped = 0;
-    const counted = tfrecords(pattern).map((record) => {
+    const counted = tfRecords(pattern).map((record) => {
       mapped++;
       return record;
     });
@@ -462,7 +462,7 @@ describe('reading from storage', () => {
   test('a reader continues at the current position after each lost connection', async () => {
     const folder = await folderWith({ a: content });
     const troubled = new TroubledStorage(600_000);
-    const records = await tfrecords(folder).map(String).toArray({ storage: troubled });
+    const records = await tfRecords(folder).map(String).toArray({ storage: troubled });
     expect(records.map((record) => record.trim())).toEqual(numbers(3000).map((index) => `record ${index}`));
     expect(troubled.opened).toBe(3);
     expect(troubled.open_).toBe(0);
@@ -471,7 +471,7 @@ describe('reading from storage', () => {
   test('a reader leaves no stream open, whether the loop is left, aborted or fails', async () => {
     const folder = await folderWith({ a: content, b: content, c: content });
     const troubled = new TroubledStorage();
-    const dataset = tfrecords(folder).map(String);
+    const dataset = tfRecords(folder).map(String);
     const variants = [
       dataset,
       dataset.shuffle(10).batch(4),
@@ -502,10 +502,10 @@ describe('reading from storage', () => {
 
   test('a reader rejects a state whose files differ from the current ones', async () => {
     const folder = await folderWith({ a: content });
-    const reader = tfrecords(folder).read({ storage });
+    const reader = tfRecords(folder).read({ storage });
     await reader.next();
     await writeFile(join(folder, 'b'), content);
-    await expect(tfrecords(folder).toArray({ storage, state: reader.state() })).rejects.toMatchObject({
+    await expect(tfRecords(folder).toArray({ storage, state: reader.state() })).rejects.toMatchObject({
       code: 'DATA_INVALID',
       message: expect.stringContaining('have changed since the checkpoint'),
     });
@@ -570,7 +570,7 @@ describe('cache', () => {
   test('a cache is replaced by its source if the cache is damaged or exceeds maxBytes', async () => {
     const folder = await folderWith();
     const pattern = await recordFiles([500, 500]);
-    const dataset = tfrecords(pattern).map(String).cache({ disk: true, folder });
+    const dataset = tfRecords(pattern).map(String).cache({ disk: true, folder });
     const all = await dataset.toArray({ storage });
     const [cache] = await readdir(folder);
     await truncate(join(folder, cache as string, 'elements'), 1000);
@@ -578,7 +578,7 @@ describe('cache', () => {
     expect(await dataset.toArray({ storage, onNotice: (message) => notices.push(message) })).toEqual(all);
     expect(notices).toEqual([expect.stringContaining('cannot be read')]);
     expect(await readdir(folder)).toEqual([]);
-    const small = tfrecords(pattern).map(String).cache({ disk: true, folder, maxBytes: 3000 });
+    const small = tfRecords(pattern).map(String).cache({ disk: true, folder, maxBytes: 3000 });
     expect(await small.toArray({ storage, onNotice: (message) => notices.push(message) })).toEqual(all);
     expect(await small.toArray({ storage })).toEqual(all);
     expect(notices[1]).toMatch(/maxBytes/);
@@ -592,7 +592,7 @@ describe('the TFRecord writer', () => {
     const records = numbers(1000).map((index) => Buffer.from(`record ${index}`));
     const { uris } = await writeTfRecords(storage, `file://${folder}/train`, records, { shards: 3, compression: 'gzip' });
     expect(uris[2]).toBe(`file://${folder}/train-00002-of-00003`);
-    const read = await tfrecords(uris, { compression: 'gzip' }).map(String).toArray({ storage });
+    const read = await tfRecords(uris, { compression: 'gzip' }).map(String).toArray({ storage });
     expect(read.sort()).toEqual(records.map(String).sort());
     const failing = async function* () {
       yield* records;
@@ -641,7 +641,7 @@ describe('invalid options', () => {
   test('invalid options are rejected', () => {
     expect(() => fromArray([1]).batch(0)).toThrow('batch size is 0');
     expect(() => fromArray([1]).shuffle(1.5)).toThrow('bufferSize is 1.5');
-    expect(() => fromArray([1]).shard(2, 2)).toThrow('no shard 2: the shards are numbered from 0 to 1');
+    expect(() => fromArray([1]).shard({ index: 2, count: 2 })).toThrow('no shard 2: the shards are numbered from 0 to 1');
     expect(() => csv('x', { delimiter: '::' })).toThrow('delimiter');
     expect(() => lines('x').read({ share: { index: 3, count: 2 } })).toThrow('no share 3: the shares are numbered from 0 to 1');
   });

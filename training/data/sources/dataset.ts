@@ -166,13 +166,20 @@ export class Dataset<T> implements AsyncIterable<T> {
     return this.#with(sliceNode(this.node, wholeNumber('skip', elements, 0), Number.POSITIVE_INFINITY));
   }
 
-  /** Keeps every `shards`-th element of the whole dataset, starting with element number `index`. */
-  shard(shards: number, index: number): Dataset<T> {
-    wholeNumber('shards', shards);
-    if (wholeNumber('shard', index, 0) >= shards) {
-      throw new TonyError('USAGE', `there is no shard ${index}: the shards are numbered from 0 to ${shards - 1}`);
+  /**
+   * Keeps every `count`-th element of the whole dataset, starting with element number `index`, for example `shard(cluster.share)`.
+   * @throws TonyError USAGE if there is no such share.
+   */
+  shard(share: { readonly index: number; readonly count: number }): Dataset<T> {
+    if (typeof share !== 'object' || share === null) {
+      throw new TonyError('USAGE', `shard needs { index, count }, found ${describeValue(share)}`, { hint: 'Write shard(cluster.share).' });
     }
-    return this.#with(shardNode(this.node, { index, count: shards }));
+    const { index, count } = share;
+    wholeNumber('count of shard', count);
+    if (wholeNumber('index of shard', index, 0) >= count) {
+      throw new TonyError('USAGE', `there is no shard ${index}: the shards are numbered from 0 to ${count - 1}`);
+    }
+    return this.#with(shardNode(this.node, { index, count }));
   }
 
   /**

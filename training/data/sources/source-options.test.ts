@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { fixedLenFeature, parseExample, varLenFeature } from '../formats/parse-example.ts';
-import { avro, binaryFiles, csv, files, fromArray, idx, jsonl, lines, parquet, sampleFrom, tfrecords } from './sources.ts';
+import { avro, binaryFiles, csv, files, fromArray, idx, jsonl, lines, parquet, sampleFrom, tfRecords } from './sources.ts';
 
 type Source = (names: string, options: object) => unknown;
-const SOURCES = { tfrecords, lines, jsonl, csv, idx, parquet, avro, files, binaryFiles } as unknown as Readonly<Record<string, Source>>;
+const SOURCES = { tfRecords, lines, jsonl, csv, idx, parquet, avro, files, binaryFiles } as unknown as Readonly<Record<string, Source>>;
 
 const INVALID: readonly (readonly [options: object, message: string])[] = [
   ...[Number.NaN, '64m', 0, -1, 1.5, null].map((splitBytes) => [{ splitBytes }, 'splitBytes of '] as const),
@@ -43,7 +43,7 @@ test('options of single formats have the same checks', () => {
   expect(schema('float32')).toThrow('must be fixedLenFeature(...) or varLenFeature(...)');
   schema(fixedLenFeature([], 'int64', -1))();
   expect(() => parquet('in', { maxGroupBytes: '1g' } as never)).toThrow('maxGroupBytes of parquet is "1g"');
-  expect(() => tfrecords('in', { maxRecordBytes: Number.NaN })).toThrow('maxRecordBytes of tfrecords is NaN');
+  expect(() => tfRecords('in', { maxRecordBytes: Number.NaN })).toThrow('maxRecordBytes of tfRecords is NaN');
 });
 
 test('options of transformations and readers have the same checks', () => {

@@ -171,7 +171,7 @@ const IMAGES: OptionRules<ImageOptions> = {
 
 /** The rules for the options of each source, by the name of its function. */
 const RULES = {
-  tfrecords: { ...SOURCE, ...RECORDS },
+  tfRecords: { ...SOURCE, ...RECORDS },
   lines: { ...SOURCE, ...TEXT },
   jsonl: { ...SOURCE, ...TEXT },
   csv: { ...SOURCE, ...CSV },
@@ -199,8 +199,8 @@ function checkSourceOptions(source: keyof typeof RULES, options: object): void {
  * a long time. TFRecord files cannot be split. To give each rank the same amount of data, make the number of files a multiple of the number
  * of ranks.
  */
-export function tfrecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
-  checkSourceOptions('tfrecords', options);
+export function tfRecords(files: Files, options: RecordOptions & SourceOptions = {}): Dataset<Buffer> {
+  checkSourceOptions('tfRecords', options);
   return new Dataset(new FileSource(files, tfRecordFormat(options), options));
 }
 

@@ -13,7 +13,7 @@ import { loadBackend } from '../../backend/backend.ts';
 import { encodeExample } from '../formats/example.ts';
 import { decodeImage } from '../formats/image.ts';
 import { fixedLenFeature, parseExample } from '../formats/parse-example.ts';
-import { imageClasses, images, tfrecords } from '../sources/sources.ts';
+import { imageClasses, images, tfRecords } from '../sources/sources.ts';
 import { tfRecordFile } from './files.ts';
 
 const { tf } = await loadBackend(1, process.env);
@@ -140,7 +140,7 @@ try {
     tfRecordFile(Array.from({ length: 6 }, (_, label) => encodeExample({ image: label % 2 ? png : jpeg, label: BigInt(label) }))),
   );
   const schema = { image: fixedLenFeature([], 'string'), label: fixedLenFeature([], 'int64') };
-  const [batch] = await tfrecords(join(folder, 'a.tfrecord'))
+  const [batch] = await tfRecords(join(folder, 'a.tfrecord'))
     .map(parseExample(schema))
     .map(({ image, label }) => ({ xs: decodeImage(tf, image, { size: [32, 32], channels: 3 }), ys: label }))
     .batch(6)

@@ -4,7 +4,7 @@ import type { Json } from '../../../platform/json-value.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import { LocalSplits } from '../reading/split-assigner.ts';
 import { Dataset } from '../sources/dataset.ts';
-import { fromArray, lines, sampleFrom, tfrecords, zip } from '../sources/sources.ts';
+import { fromArray, lines, sampleFrom, tfRecords, zip } from '../sources/sources.ts';
 import { folderWith, tfRecordFile } from '../testing/files.ts';
 
 const storage = new FileStorage();
@@ -99,7 +99,7 @@ describe('interleave', () => {
       new Dataset<Buffer>({
         open: (context, from) => {
           most = Math.max(most, ++open);
-          const stream = tfrecords(`${folder}/f${file}`).node.open(context, from);
+          const stream = tfRecords(`${folder}/f${file}`).node.open(context, from);
           let isOpen = true;
           const close = async () => {
             if (isOpen) {
@@ -122,7 +122,7 @@ describe('interleave', () => {
   });
 
   test('interleave passes on an error of an inner dataset', async () => {
-    const dataset = fromArray(['none']).interleave((name) => tfrecords(`/nowhere/${name}`));
+    const dataset = fromArray(['none']).interleave((name) => tfRecords(`/nowhere/${name}`));
     await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 });
@@ -185,7 +185,7 @@ describe('operations that need the same elements on each reader or in each pass 
     ['sampleFrom', (given) => sampleFrom([all(), given])],
     ['take', (given) => given.take(3)],
     ['skip', (given) => given.skip(3)],
-    ['shard', (given) => given.shard(2, 1)],
+    ['shard', (given) => given.shard({ index: 1, count: 2 })],
   ])('%s', async (method, combined) => {
     for (const dataset of [combined(all().dispatch()), combined(all()).dispatch().prefetch(2)]) {
       await expect(dataset.toArray({ storage })).rejects.toMatchObject({ code: 'USAGE', hint: expect.stringContaining(`${method}()`) });

@@ -7,7 +7,8 @@ import { FileStorage } from '../../../storage/file-storage.ts';
 import { loadBackend } from '../../backend/backend.ts';
 import type { Cluster } from '../../cluster/cluster.ts';
 import type { FitData } from '../../data/fit-data.ts';
-import { fromArray, join } from '../../index.ts';
+import { fromArray } from '../../data/sources/sources.ts';
+import { join } from '../../index.ts';
 import { ParameterServer } from '../../parameter-server/server/serve.ts';
 import type { CustomStepOptions } from '../../strategy/custom-step-options.ts';
 import { Machine } from './machine.ts';
@@ -120,7 +121,7 @@ async function run(program: Program, taskFile: string): Promise<Outcome> {
     }
   }
   const outcome = { weights: machine.weights(), slots: machine.slots(), losses, path: 0 };
-  await cluster.end();
+  await cluster.close();
   return outcome;
 }
 

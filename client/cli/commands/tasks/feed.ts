@@ -10,7 +10,7 @@ export const feedCommand = defineCommand({
     feed: {
       type: 'string',
       demandOption: true,
-      describe: 'Name of the feed in the program: fromFeed(name)',
+      describe: 'Name of the feed in the program: data.fromFeed(name)',
       parse: checkFeedName,
     },
   },

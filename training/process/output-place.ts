@@ -2,7 +2,7 @@ import { isAbsolute } from 'node:path';
 import { isUri } from '../../conf/values/is-uri.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { joinUri, parseUri } from '../../storage/uri.ts';
-import { uriOf } from '../process/uri-of.ts';
+import { uriOf } from './uri-of.ts';
 
 /**
  * Returns an output's URI. A URI stays unchanged. A relative path is relative to the job's output folder, and an absolute path is on that
