@@ -9,13 +9,13 @@ import { join } from 'tony-ts/training';
 
 const [action] = process.argv.slice(2);
 const cluster = await join();
-const { tf, models, storage, outputDir } = cluster;
+const { tf, models, storage, outputUri } = cluster;
 const { layers } = tf;
 
 /** @param {string} name @param {unknown} value */
-const write = (name, value) => storage.write(`${outputDir}/${name}`, Buffer.from(JSON.stringify(value)));
+const write = (name, value) => storage.write(`${outputUri}/${name}`, Buffer.from(JSON.stringify(value)));
 /** @param {string} name */
-const read = async (name) => JSON.parse(Buffer.from(await storage.read(`${outputDir}/${name}`)).toString());
+const read = async (name) => JSON.parse(Buffer.from(await storage.read(`${outputUri}/${name}`)).toString());
 /** @param {Tensor | Tensor[] | NamedTensorMap} outputs */
 const valuesOf = (outputs) => [.../** @type {Tensor} */ (outputs instanceof tf.Tensor ? outputs : Object.values(outputs)[0]).dataSync()];
 /** @param {number[]} own @param {number[]} other */
@@ -58,8 +58,8 @@ if (action === 'export') {
   await write('tfjs.json', { images: await images.array(), targets: await targets.array(), outputs: await outputs.array() });
 } else {
   const { converted, own, trained } = await read('keras.json');
-  const model = await models.loadLayersModel(`${outputDir}/keras`);
-  const saved = await models.loadSavedModel(`${outputDir}/keras-saved`);
+  const model = await models.loadLayersModel(`${outputUri}/keras`);
+  const saved = await models.loadSavedModel(`${outputUri}/keras-saved`);
   /** @type {Record<string, number>} */
   const differences = {
     'layers model': apart(valuesOf(/** @type {Tensor} */ (model.predict(images))), converted),

@@ -8,7 +8,7 @@ import { join } from 'tony-ts/training';
 
 const { checkpoint } = JSON.parse(readFileSync(process.env.TONY_TASK_FILE ?? '', 'utf8'));
 const cluster = await join();
-const { tf, storage, outputDir, rank, generation } = cluster;
+const { tf, storage, outputUri, rank, generation } = cluster;
 const worldSize = cluster.share.count;
 const model = tf.sequential();
 model.add(tf.layers.dense({ units: 1, inputShape: [3] }));
@@ -40,9 +40,9 @@ await cluster.fit(
 if (generation > 1 && (first <= 1 || first % 5 !== 1)) {
   throw new Error(`generation ${generation} starts with step ${first}`);
 }
-await storage.write(`${outputDir}/rank-${rank}`, Buffer.from(String(rank)));
+await storage.write(`${outputUri}/rank-${rank}`, Buffer.from(String(rank)));
 for (let other = 0; other < worldSize; other++) {
-  const file = `${outputDir}/rank-${other}`;
+  const file = `${outputUri}/rank-${other}`;
   while ((await storage.stat(file)) === null) {
     await delay(20);
   }

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { join } from 'tony-ts/training';
 
 const cluster = await join();
-const { tf, storage, outputDir, rank } = cluster;
+const { tf, storage, outputUri, rank } = cluster;
 const model = tf.sequential();
 model.add(tf.layers.dense({ units: 1, inputShape: [3] }));
 model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
@@ -23,4 +23,4 @@ await cluster.fit(
     },
   },
 );
-await storage.write(`${outputDir}/rank-${rank}`, Buffer.from(String(process.pid)));
+await storage.write(`${outputUri}/rank-${rank}`, Buffer.from(String(process.pid)));

@@ -2,7 +2,7 @@
 import { join } from 'tony-ts/training';
 
 const cluster = await join();
-const { tf, storage, outputDir, data } = cluster;
+const { tf, storage, outputUri, data } = cluster;
 const numbers = (await storage.read(`${data.rows}/part-0.csv`)).toString().trim().split('\n').map(Number);
 const model = tf.sequential();
 model.add(tf.layers.dense({ units: 1, inputShape: [1] }));
@@ -13,4 +13,4 @@ await cluster.fit(
   { x: { values, shape: [values.length, 1] }, y: { values, shape: [values.length, 1] } },
   { epochs: 1, batchSize: 2 },
 );
-await storage.write(`${outputDir}/sum`, Buffer.from(String(numbers.reduce((sum, each) => sum + each, 0))));
+await storage.write(`${outputUri}/sum`, Buffer.from(String(numbers.reduce((sum, each) => sum + each, 0))));

@@ -148,9 +148,9 @@ export class Cluster {
    */
   readonly share: { readonly index: number; readonly count: number };
   /** URI of the job's output folder, or null for a standalone program without `outputDir`. */
-  readonly outputDir: string | null;
+  readonly outputUri: string | null;
   /** URI of the summary folder, or null if the program does not write summaries. The folder contains one sub-folder for each run. */
-  readonly summaryDir: string | null;
+  readonly summaryUri: string | null;
   /** URIs of the job's input folders, by name. */
   readonly data: Readonly<Record<string, string>>;
   readonly storage: Storage;
@@ -192,8 +192,8 @@ export class Cluster {
     this.applicationId = parts.applicationId;
     this.jobName = parts.jobName;
     this.share = parts.ranked ? { index: rank, count: worldSize } : { index: parts.index, count: parts.roleSize };
-    this.outputDir = parts.outputDir;
-    this.summaryDir = parts.summaryDir;
+    this.outputUri = parts.outputDir;
+    this.summaryUri = parts.summaryDir;
     this.data = parts.data;
     this.storage = parts.storage;
     this.#store =
@@ -207,7 +207,7 @@ export class Cluster {
       storage: this.storage,
       store: this.#store,
       uriOf,
-      outputUriOf: (place) => outputPlace(this.outputDir, place),
+      outputUriOf: (place) => outputPlace(this.outputUri, place),
       onNotice: this.#notice,
     });
     this.#writer = this.#openSummaries();

@@ -26,12 +26,12 @@ export async function runCall(): Promise<void> {
     throw new TonyError('FUNCTION_INVALID', `${call.module} exports no function ${call.export} (it exports: ${names})`);
   }
   const value: unknown = await called(cluster, ...call.args);
-  if (cluster.isChief && cluster.outputDir !== null) {
+  if (cluster.isChief && cluster.outputUri !== null) {
     const result = {
       version: 1,
       ...(value !== undefined && { value: JSON.parse(encodeJsonValue(value, 'the returned value', 'FUNCTION_INVALID')) as unknown }),
     };
-    await cluster.storage.write(joinUri(cluster.outputDir, RESULT_FILE), Buffer.from(JSON.stringify(result)));
+    await cluster.storage.write(joinUri(cluster.outputUri, RESULT_FILE), Buffer.from(JSON.stringify(result)));
   }
   await cluster.close();
   setTimeout(() => process.exit(), LEFTOVERS_MS).unref();

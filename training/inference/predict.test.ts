@@ -28,7 +28,7 @@ function worker(index: number, count: number, own: Storage = storage): Cluster &
     generation: 1,
     applicationId: 'application_1_0001',
     share: { index, count },
-    outputDir: null,
+    outputUri: null,
     report: (values: Record<string, number>) => reported.push(values),
     reported,
   };

@@ -32,7 +32,7 @@ export interface PredictTask {
   readonly generation: number;
   readonly applicationId: string;
   readonly share: WorkShare;
-  readonly outputDir: string | null;
+  readonly outputUri: string | null;
   readonly storage: Storage;
   report(values: Readonly<Record<string, number>>, options: { readonly step: number }): void;
 }
@@ -186,7 +186,7 @@ export async function predict<T, R, P extends Prediction = Values>(
     .join(' ');
   const writer = `${applicationId || 'alone'}-${role}-${index}-${generation}`;
   const description = { version: 1, format, compression, model, fingerprint, splits } as const;
-  const output = await PredictOutput.open(storage, outputPlace(cluster.outputDir, options.output), description, writer);
+  const output = await PredictOutput.open(storage, outputPlace(cluster.outputUri, options.output), description, writer);
   const work: Work<T> = {
     dataset: dataset.prefetch(2 * batchSize),
     batchSize,

@@ -24,8 +24,8 @@ function task(index: number, folder: string, worldSize = 1, reported: Reported =
     role: 'trial',
     index,
     worldSize,
-    outputDir: fileUri(`${folder}/output`),
-    summaryDir: fileUri(`${folder}/summaries`),
+    outputUri: fileUri(`${folder}/output`),
+    summaryUri: fileUri(`${folder}/summaries`),
     report: (values: Readonly<Record<string, number>>) => reported.metrics.set(index, values),
     notice: (message: string) => reported.notices.push(message),
   };
@@ -81,7 +81,7 @@ test('every task gets all results; the task with index 0 writes the tables and n
     async (configuration, trial) => {
       trial.report({ loss: 2 }, { step: 1 });
       trial.summaries.scalar('extra', 3, 1);
-      await storage.write(`${trial.outputDir}/model.json`, Buffer.from('{}'));
+      await storage.write(`${trial.outputUri}/model.json`, Buffer.from('{}'));
       return score(configuration);
     },
     OPTIONS,

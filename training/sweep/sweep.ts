@@ -44,8 +44,8 @@ export interface SweepTask {
   readonly role: string;
   readonly index: number;
   readonly worldSize: number | null;
-  readonly outputDir: string | null;
-  readonly summaryDir: string | null;
+  readonly outputUri: string | null;
+  readonly summaryUri: string | null;
   readonly storage: Storage;
   report(values: Readonly<Record<string, number>>, options: { readonly step: number }): void;
   notice(text: string, options: { readonly about: string }): void;
@@ -71,7 +71,7 @@ export interface Trial {
   /** The name of the trial's summary run and of its row in the table, for example `trial-00003`. */
   readonly name: string;
   /** The URI of a folder for the trial's files. */
-  readonly outputDir: string;
+  readonly outputUri: string;
   /** Writes intermediate metrics as summaries. @throws TonyError USAGE if a value is not a number, or the step is not a whole number. */
   report(values: Readonly<Record<string, number>>, options: { readonly step: number }): void;
   /** The trial's own TensorBoard run, which already contains its hyperparameters. */
@@ -95,7 +95,7 @@ export async function sweep<C extends Configuration>(
   options: SweepOptions,
 ): Promise<SweepReport<C>> {
   checkArguments(cluster, configurations, options);
-  const output = outputPlace(cluster.outputDir, options.output ?? 'sweep');
+  const output = outputPlace(cluster.outputUri, options.output ?? 'sweep');
   const results = await SweepOutput.open<C>(cluster, output, configurations, options.version ?? '');
   const computed: TrialResult<C>[] = [];
   for await (const index of claimSplits(claimed(output, configurations.length), new AbortController().signal)) {
@@ -186,7 +186,7 @@ async function runTrial<C extends Configuration>(
   const context: Trial = {
     index,
     name,
-    outputDir: joinUri(output, name),
+    outputUri: joinUri(output, name),
     summaries: run.summaries,
     report: (values, options) => {
       checkReport('trial.report', values, options);
@@ -246,12 +246,12 @@ interface Run {
 }
 
 function openRun(cluster: SweepTask, name: string, configuration: Configuration, metric: string): Run {
-  const { summaryDir, storage } = cluster;
-  if (summaryDir === null) {
+  const { summaryUri, storage } = cluster;
+  if (summaryUri === null) {
     return { summaries: NO_SUMMARIES, end: async () => {} };
   }
   const onTrouble = (message: string) => process.stderr.write(`tony-ts: ${name}: ${message}\n`);
-  const writer = openTrialSummaries({ storage, dir: joinUri(summaryDir, name), trial: name, onTrouble }, configuration, metric);
+  const writer = openTrialSummaries({ storage, dir: joinUri(summaryUri, name), trial: name, onTrouble }, configuration, metric);
   const end = async (succeeded: boolean) => {
     writer.endSession(succeeded);
     await writer.finish();

@@ -80,7 +80,7 @@ test.each(FILE_SYSTEMS)('predict writes one result for each record of each file:
   const output = fileUri(await folderWith());
   const cluster = {
     ...{ storage: both(storage), role: 'worker', index: 0, generation: 1, applicationId: 'application_1_0001' },
-    ...{ share: { index: 0, count: 1 }, outputDir: output, report: () => {} },
+    ...{ share: { index: 0, count: 1 }, outputUri: output, report: () => {} },
   } as unknown as Cluster;
   const report = await predict(cluster, lines(folder), (records) => records, { output: 'results' });
   const results = await lines(report.output.concat('/part-*')).toArray({ storage: local });
