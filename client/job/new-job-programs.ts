@@ -25,7 +25,7 @@ const cluster = await join();
 const { tf } = cluster;
 
 // ${DATA_COMMENT}
-// docs/training.md describes idx, csv, tfrecords and other sources.
+// docs/data.md describes data.csv, data.tfRecords and other sources.
 const EXAMPLES = 4096;
 const points = Float32Array.from({ length: EXAMPLES * 2 }, (_, index) => 2 * ((index * 0.6180339887) % 1) - 1);
 const inside = Float32Array.from({ length: EXAMPLES }, (_, index) => (Math.hypot(points[2 * index]!, points[2 * index + 1]!) < 0.7 ? 1 : 0));
@@ -37,7 +37,7 @@ model.add(tf.layers.dense({ units: 1, activation: 'sigmoid' }));
 model.compile({ optimizer: tf.train.adam(0.01), loss: 'binaryCrossentropy', metrics: ['accuracy'] });
 
 const { history } = await cluster.fit(model, { x: { values: points, shape: [EXAMPLES, 2] }, y: { values: inside, shape: [EXAMPLES, 1] } }, { epochs: 10, batchSize: 64 });
-if (cluster.rank === 0) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?? 0)).toFixed(2)} %\`);
+if (cluster.isChief) console.log(\`accuracy: \${(100 * (history.acc?.at(-1) ?? 0)).toFixed(2)} %\`);
 `;
 
 const PYTORCH = `"""Trains a small model with DistributedDataParallel, and resumes from the newest checkpoint.
