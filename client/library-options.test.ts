@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest';
-import { loadJob, parseJob } from '../conf/resolve/load-job.ts';
+import { parseJob } from '../conf/resolve/load-job.ts';
 import { checkOptions } from '../platform/check-options.ts';
 import { listCache, pruneCache } from './cache/prune-cache.ts';
 import { versions } from './cli/help/versions.ts';
 import { connectJob } from './connections/connect-job.ts';
 import { LocalJob } from './connections/local-job.ts';
 import { followJob } from './connections/operations/follow-job.ts';
-import { attachJob } from './connections/operations/job-handle.ts';
 import { jobLogs } from './connections/operations/job-logs.ts';
 import { jobEvents } from './connections/operations/recorded-events.ts';
 import { doctor } from './doctor/doctor.ts';
@@ -20,6 +19,8 @@ import { openLister } from './listing/job-lister.ts';
 import { listJobs } from './listing/list-jobs.ts';
 import { listLocalJobs } from './listing/local-jobs.ts';
 import { quotaUsage } from './quotas/quota-usage.ts';
+import { openJob } from './submit/job-handle.ts';
+import { loadJob } from './submit/load-job-file.ts';
 import { run, start } from './submit/run.ts';
 import { planJob, submit } from './submit/submit.ts';
 import { importTony } from './tony-import/import-tony.ts';
@@ -32,17 +33,16 @@ const wrong = (options: object) => options as never;
 test.each<[string, () => unknown]>([
   ['submit has no option lcoal; did you mean local?', () => submit(job, wrong({ lcoal: true }))],
   ['planJob has no option locla; did you mean local?', () => planJob(job, wrong({ locla: true }))],
-  ['start has no option detatch; did you mean detach?', () => start(job, wrong({ detatch: true }))],
-  ['run has no option slot; did you mean slots?', () => run(wrong({ slot: 2 }), async () => 1)],
-  ['run: slots must be a whole number of at least 1, or { min, max }, not 0.', () => run({ slots: 0 }, async () => 1)],
-  ['run: slots must be a whole number of at least 1, or { min, max }, not "2".', () => run(wrong({ slots: '2' }), async () => 1)],
-  ['start has no option slot; did you mean slots?', () => start(wrong({ slot: 2 }), async () => 1)],
+  ['run has no option instance; did you mean instances?', () => run(wrong({ instance: 2 }), async () => 1)],
+  ['run: instances must be a whole number of at least 1, or { min, max }, not 0.', () => run({ instances: 0 }, async () => 1)],
+  ['run: instances must be a whole number of at least 1, or { min, max }, not "2".', () => run(wrong({ instances: '2' }), async () => 1)],
+  ['start has no option instance; did you mean instances?', () => start(wrong({ instance: 2 }), async () => 1)],
   ['listJobs has no option user_; did you mean user?', () => listJobs(wrong({ user_: 'bob' }))],
   ['openLister has no option stagign; did you mean staging?', () => openLister(wrong({ stagign: 'x' }))],
   ['listJobs accepts either local or user, because local jobs are always your own.', () => listJobs({ local: true, user: null })],
   ['listLocalJobs has no option localroot; did you mean localRoot?', () => listLocalJobs(wrong({ localroot: 'x' }))],
   ['openFeed has no option producre; did you mean producer?', () => openFeed('local_1_0001', 'f', wrong({ producre: 'x' }))],
-  ['attachJob has no option nonsense.', () => attachJob('local_1_0001', wrong({ nonsense: 1 }))],
+  ['openJob has no option nonsense.', () => openJob('local_1_0001', wrong({ nonsense: 1 }))],
   ['connectJob has no option localRot; did you mean localRoot?', () => connectJob('local_1_0001', wrong({ localRot: '' }))],
   ['doctor has no option queu; did you mean queue?', () => doctor(wrong({ queu: 'a' })).next()],
   ['quotaUsage has no option rol; did you mean role?', () => quotaUsage(wrong({ rol: 'a' }))],

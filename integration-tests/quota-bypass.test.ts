@@ -276,9 +276,9 @@ describe('when a user changes the settings of the command,', () => {
       site: await siteFor({ environment }),
     });
     expect(settled.heartbeat.intervalMs).toBe(3000);
-    const connection = await submitJob(settled, { environment });
-    connection.close();
-    expect((await cluster.ended(connection.applicationId)).finalStatus).toBe('SUCCEEDED');
+    const submitted = await submitJob(settled, { environment });
+    submitted.close();
+    expect((await cluster.ended(submitted.id)).finalStatus).toBe('SUCCEEDED');
   });
 
   test('the command rejects too many tasks from --set before any upload', async () => {

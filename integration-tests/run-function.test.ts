@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { attachJob, run, start, TonyError } from '../client/index.ts';
+import { openJob, run, start, TonyError } from '../client/index.ts';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import type { JobStatus } from '../conf/status/status.ts';
 import { ROOT } from './command.ts';
@@ -13,8 +13,8 @@ import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
 const cluster = useCluster();
 
-async function local(): Promise<{ slots: number; memory: string; local: true; localRoot: string }> {
-  return { slots: 2, memory: '1g', local: true, localRoot: path.join(await temporaryFolder(), 'root') };
+async function local(): Promise<{ instances: number; memory: string; local: true; localRoot: string }> {
+  return { instances: 2, memory: '1g', local: true, localRoot: path.join(await temporaryFolder(), 'root') };
 }
 
 test('the example calls two functions on this machine and continues with their values', async () => {
@@ -48,7 +48,7 @@ test('run rejects with the error that a function throws on a worker, and with th
 });
 
 test('run rejects a return value that JSON cannot represent, with an error that names the chief and without a restart', async () => {
-  const options = { ...(await local()), slots: 1, maxRestarts: 2 };
+  const options = { ...(await local()), instances: 1, maxRestarts: 2 };
   await expect(run(options, async () => new Map([[1, 2]]))).rejects.toThrow(/worker:0: TonyError: the returned value is a Map/);
   const history = path.join(options.localRoot, 'history');
   const [job = ''] = await readdir(history);
@@ -74,7 +74,7 @@ export async function work(cluster: Cluster, { values, by }: { values: number[];
 export const nothing = () => undefined;
 `,
   );
-  const options = { ...(await local()), slots: 1 };
+  const options = { ...(await local()), instances: 1 };
   const module = path.join(folder, 'job.ts');
   expect(await run(options, { module, export: 'work', args: [{ values: [1, 2.5], by: 2 }] })).toEqual({
     scaled: [2, 5],
@@ -85,9 +85,9 @@ export const nothing = () => undefined;
   await expect(run(options, { module, export: 'wrok' })).rejects.toThrow(/exports no function wrok \(it exports: nothing, work\)/);
 });
 
-test("on a cluster, start returns a handle with logs, status and the chief's result, and attachJob finds the job by its id", async () => {
+test("on a cluster, start returns a handle with logs, status and the chief's result, and openJob finds the job by its id", async () => {
   const options = {
-    slots: 4,
+    instances: 4,
     memory: '1g',
     environment: cluster.clientEnvironment(),
     conf: { master: { resources: { memory: '512m' } } },
@@ -104,7 +104,7 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
   );
   expect(job.id).toMatch(/^application_\d+_\d{4}$/);
   expect(job.trackingUrl).toContain(`/proxy/${job.id}/`);
-  const again = await attachJob<{ sum: number; rank: number }>(job.id, { environment: cluster.clientEnvironment() });
+  const again = await openJob<{ sum: number; rank: number }>(job.id, { environment: cluster.clientEnvironment() });
   const lines: string[] = [];
   for await (const { task, text } of again.logs()) {
     if (text.startsWith('hello')) {
@@ -123,7 +123,7 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
 
 test('on a cluster, an exception in a worker and a kill of the job both reject the result', async () => {
   const options = {
-    slots: 2,
+    instances: 2,
     memory: '1g',
     environment: cluster.clientEnvironment(),
     conf: { master: { resources: { memory: '512m' } } },
@@ -135,7 +135,7 @@ test('on a cluster, an exception in a worker and a kill of the job both reject t
     await new Promise((done) => setTimeout(done, 60_000));
   });
   await expect(failing).rejects.toThrow(/^application_\d+_\d+ has failed in worker:1: TypeError: not on the cluster\n/);
-  const job = await start({ ...options, slots: 1 }, () => new Promise<void>((done) => setTimeout(done, 300_000)));
+  const job = await start({ ...options, instances: 1 }, () => new Promise<void>((done) => setTimeout(done, 300_000)));
   await until(async () => (await job.status()).status?.tasks[0]?.state === 'running', { describe: () => job.status() });
   expect(await job.kill()).toMatchObject({ killed: true });
   await expect(job.result()).rejects.toThrow(/was killed/);

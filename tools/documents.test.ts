@@ -202,6 +202,10 @@ test('every function that docs/library.md names is exported', async () => {
   expect(rows.length).toBeGreaterThan(10);
   const functions = rows.flatMap((row) => [...(row.split('|')[2] ?? '').matchAll(/`(\w+)(?=[(`])/g)].map(([, name = '']) => name));
   expect(functions.filter((name) => !(name in library))).toEqual([]);
+  const { JobHandle } = await import('../client/index.ts');
+  const methods = [...(page?.text ?? '').matchAll(/\bjob\.(\w+)\(/g)].map(([, name = '']) => name);
+  expect(methods.length).toBeGreaterThan(10);
+  expect(methods.filter((name) => !(name in JobHandle.prototype))).toEqual([]);
 });
 
 /** Types with fields that docs/job-api.md lists, each under a heading with the type's name. */

@@ -5,11 +5,11 @@ import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { parseJson } from '../../platform/json-value.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
-import { JobHandle } from '../connections/operations/job-handle.ts';
 import { killJob } from '../connections/operations/kill-job.ts';
 import { execInTask } from '../sessions/exec.ts';
 import { forwardPort } from '../sessions/forward-port.ts';
 import { throwIfForeign } from '../sessions/session-client.ts';
+import { JobHandle } from '../submit/job-handle.ts';
 import { NOTEBOOK_ROLE } from './notebook-job.ts';
 
 const NOTEBOOK_TASK = `${NOTEBOOK_ROLE}:0`;

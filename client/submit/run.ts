@@ -8,18 +8,18 @@ import type { Cluster } from 'tony-ts/training';
 import { stringify } from 'yaml';
 import type { Job } from '../../conf/job.ts';
 import type { JobInput } from '../../conf/job-schema.ts';
-import { type LoadOptions, loadJob, parseJob } from '../../conf/resolve/load-job.ts';
+import { type LoadOptions, parseJob } from '../../conf/resolve/load-job.ts';
 import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { CALL_DATA, CALL_FILE } from '../../conf/values/run-call.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { encodeJsonValue } from '../../platform/json-value.ts';
-import { JobHandle } from '../connections/operations/job-handle.ts';
 import type { LogLine } from '../connections/operations/job-logs.ts';
 import { hashFolder } from '../job/source-archive.ts';
 import { listFolder } from '../job/source-folder.ts';
 import { localRoot, placeFolder } from '../staging/local-folder.ts';
-import { type JobSource, openSubmission, send } from './open-submission.ts';
+import { JobHandle } from './job-handle.ts';
+import { openSubmission, send } from './open-submission.ts';
 import { SUBMIT_OPTIONS, type SubmitOptions } from './submission.ts';
 
 const FUNCTION_EXPORT = 'run';
@@ -69,7 +69,7 @@ const LIBRARY = 'tony-ts/training';
 
 export interface RunOptions extends SubmitOptions {
   /** Number of workers that call the function. With `{ min, max }`, the number is elastic. */
-  readonly slots: number | { readonly min: number; readonly max: number };
+  readonly instances: number | { readonly min: number; readonly max: number };
   /** Number of GPUs per worker. The default is 0. */
   readonly gpus?: number;
   /** Memory per worker, for example `4g`. The default is 2g. */
@@ -97,7 +97,7 @@ export interface RunOptions extends SubmitOptions {
 }
 
 const RUN_OPTIONS: OptionNames<RunOptions> = {
-  slots: true,
+  instances: true,
   gpus: true,
   memory: true,
   vcores: true,
@@ -158,10 +158,9 @@ export async function run<T>(
 }
 
 /**
- * Like `run`, but resolves as soon as the job is submitted. Instead of a function, `start` also accepts the path of a job.yaml or the
- * result of `loadJob`.
- * @returns a handle with `logs()`, `status()`, `result()` and `kill()`. The caller must close the handle. `attachJob(handle.id)` returns
- *   another handle to the same job.
+ * Like `run`, but resolves as soon as the job is submitted.
+ * @returns a handle with `events()`, `logs()`, `status()`, `result()` and `kill()`. The caller must close the handle. `openJob(handle.id)`
+ *   returns another handle to the same job.
  */
 export function start<T, Args extends readonly unknown[]>(
   options: RunOptions,
@@ -169,38 +168,32 @@ export function start<T, Args extends readonly unknown[]>(
   ...args: Args
 ): Promise<JobHandle<T>>;
 export function start<T = unknown>(options: RunOptions, called: RunModule): Promise<JobHandle<T>>;
-export function start(job: Job | string, options?: SubmitOptions): Promise<JobHandle>;
 export async function start<T>(
-  first: RunOptions | Job | string,
-  second?: RunFunction<readonly unknown[], T> | RunModule | SubmitOptions,
+  options: RunOptions,
+  called: RunFunction<readonly unknown[], T> | RunModule,
   ...args: readonly unknown[]
 ): Promise<JobHandle<T>> {
-  if (isCall(second)) {
-    checkRun('start', first as RunOptions);
-    return startCall<T>(first as RunOptions, second, args);
+  checkRun('start', options);
+  if (typeof called !== 'function' && (typeof called !== 'object' || called === null || !('module' in called))) {
+    throw new TonyError('USAGE', 'start needs a function, or { module, export }', { hint: 'To submit a job file, call submit(path).' });
   }
-  const submitOptions = second ?? {};
-  checkOptions('start', submitOptions, SUBMIT_OPTIONS);
-  const source: JobSource = typeof first === 'string' ? (site) => loadJob(first, { site, ...notesTo(submitOptions) }) : (first as Job);
-  return new JobHandle<T>(await send(await openSubmission(source, submitOptions)));
-}
-
-function isCall<T>(
-  given: RunFunction<readonly unknown[], T> | RunModule | SubmitOptions | undefined,
-): given is RunFunction<readonly unknown[], T> | RunModule {
-  return typeof given === 'function' || (given !== undefined && 'module' in given);
+  return await startCall<T>(options, called, args);
 }
 
 function checkRun(name: string, options: RunOptions): void {
   checkOptions(name, options, RUN_OPTIONS);
-  const { slots } = options;
+  const { instances } = options;
   const isCount = (value: unknown): boolean => Number.isInteger(value) && (value as number) >= 1;
-  if (isCount(slots) || (typeof slots === 'object' && slots !== null && isCount(slots.min) && isCount(slots.max))) {
+  if (isCount(instances) || (typeof instances === 'object' && instances !== null && isCount(instances.min) && isCount(instances.max))) {
     return;
   }
-  throw new TonyError('USAGE', `${name}: slots must be a whole number of at least 1, or { min, max }, not ${JSON.stringify(slots)}.`, {
-    hint: '`slots` is the number of workers that call the function.',
-  });
+  throw new TonyError(
+    'USAGE',
+    `${name}: instances must be a whole number of at least 1, or { min, max }, not ${JSON.stringify(instances)}.`,
+    {
+      hint: '`instances` is the number of workers that call the function.',
+    },
+  );
 }
 
 async function startCall<T>(
@@ -281,7 +274,7 @@ function jobOf(
   { name, source, call }: { readonly name: string; readonly source: string; readonly call: string },
   site: SiteConfig | null,
 ): Job {
-  const { slots, gpus = 0, memory = '2g', vcores = 1, maxRestarts = 0, conf = {} } = options;
+  const { instances, gpus = 0, memory = '2g', vcores = 1, maxRestarts = 0, conf = {} } = options;
   const { worker, ...others } = conf.roles ?? {};
   const document: JobInput = {
     command: `node --input-type=module --eval "import { runCall } from '${LIBRARY}'; await runCall();"`,
@@ -294,7 +287,7 @@ function jobOf(
       worker: {
         restart: { maxRestarts },
         ...worker,
-        instances: slots,
+        instances,
         resources: { memory, vcores, gpus, ...worker?.resources } as RoleInput['resources'],
         kind: 'gang',
       },

@@ -1,21 +1,29 @@
 import type { Job } from '../../conf/job.ts';
+import { loadJob } from '../../conf/resolve/load-job.ts';
 import { checkOptions } from '../../platform/check-options.ts';
-import type { JobConnection } from '../connections/job-connection.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
-import { type DryRun, dryRunOf, openSubmission, send } from './open-submission.ts';
+import { JobHandle } from './job-handle.ts';
+import { type DryRun, dryRunOf, type JobSource, openSubmission, send } from './open-submission.ts';
 import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } from './submission.ts';
 
 /**
- * Packs, uploads and submits a job. Returns a connection to the job, which the caller closes.
+ * Packs, uploads and submits a job.
+ * @param job the path of a job.yaml, or the result of `loadJob`
+ * @returns a handle to the job, with `events()`, `logs()`, `status()`, `result()` and `kill()`. The caller must close the handle.
+ *   `openJob(handle.id)` returns another handle to the same job.
  * @throws TonyError with exit code 2: JOB_INVALID, SOURCE_MISSING, SOURCE_UNREADABLE, SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING,
  *   BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, QUOTA_EXCEEDED, FINAL_VALUES, JOB_TOO_LARGE, JOB_REFUSED, RM_REFUSED
  * @throws TonyError with exit code 3: RM_UNREACHABLE, HDFS_UNREACHABLE
  * @throws TonyError KILL_FAILED with exit code 1 if `signal` was aborted after the job was submitted and the job is still running. After
  *   any other error, none of the job's files remain on the cluster.
  */
-export async function submit(job: Job, options: SubmitOptions = {}): Promise<JobConnection> {
+export async function submit(job: Job | string, options: SubmitOptions = {}): Promise<JobHandle> {
   checkOptions('submit', options, SUBMIT_OPTIONS);
-  return send(await openSubmission(job, options));
+  return new JobHandle(await send(await openSubmission(sourceOf(job, options), options)));
+}
+
+function sourceOf(job: Job | string, { onProgress }: PlanOptions): JobSource {
+  return typeof job === 'string' ? (site) => loadJob(job, { site, ...(onProgress !== undefined && { onNote: onProgress }) }) : job;
 }
 
 /**
@@ -24,13 +32,13 @@ export async function submit(job: Job, options: SubmitOptions = {}): Promise<Job
  * @throws TonyError the errors of `submit`, except JOB_TOO_LARGE and JOB_REFUSED, which the plan reports as the verdicts `never` and
  *   `refused`
  */
-export async function planJob(job: Job, options: PlanOptions = {}): Promise<JobPlan> {
+export async function planJob(job: Job | string, options: PlanOptions = {}): Promise<JobPlan> {
   checkOptions('planJob', options, PLAN_OPTIONS);
   return (await dryRun(job, options)).plan;
 }
 
 /** Returns the plan and the submission request for a job. `***` replaces every secret. */
-export async function dryRun(job: Job, options: PlanOptions = {}): Promise<DryRun> {
+export async function dryRun(job: Job | string, options: PlanOptions = {}): Promise<DryRun> {
   checkOptions('dryRun', options, PLAN_OPTIONS);
-  return dryRunOf(await openSubmission(job, { ...options, dryRun: true }));
+  return dryRunOf(await openSubmission(sourceOf(job, options), { ...options, dryRun: true }));
 }

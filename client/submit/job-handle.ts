@@ -1,18 +1,29 @@
-import { describeFailure } from '../../../conf/status/event-text.ts';
-import type { FirstFailure } from '../../../conf/status/task-failure.ts';
-import { RESULT_FILE } from '../../../conf/values/run-call.ts';
-import { untilAborted } from '../../../platform/async/until-aborted.ts';
-import { checkOptions } from '../../../platform/check-options.ts';
-import { messageOf, TonyError } from '../../../platform/errors.ts';
-import { MOST_JSON_BYTES } from '../../../platform/json-value.ts';
-import { toleratingOutages } from '../../cluster/outage-tolerance.ts';
-import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connect-job.ts';
-import type { JobConnection, Observation } from '../job-connection.ts';
-import { type FollowOptions, followJob, type JobReport } from './follow-job.ts';
-import { jobLogs, type LogLine, type LogOptions } from './job-logs.ts';
-import { type KillReport, killJob } from './kill-job.ts';
+import { describeFailure } from '../../conf/status/event-text.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
+import type { FirstFailure } from '../../conf/status/task-failure.ts';
+import { RESULT_FILE } from '../../conf/values/run-call.ts';
+import { untilAborted } from '../../platform/async/until-aborted.ts';
+import { checkOptions } from '../../platform/check-options.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import { MOST_JSON_BYTES } from '../../platform/json-value.ts';
+import { toleratingOutages } from '../cluster/outage-tolerance.ts';
+import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connections/connect-job.ts';
+import type { JobConnection, Observation } from '../connections/job-connection.ts';
+import { describeJob, type JobDescription } from '../connections/operations/describe-job.ts';
+import { type FollowOptions, followJob, type JobReport } from '../connections/operations/follow-job.ts';
+import type { JobEvent } from '../connections/operations/job-events.ts';
+import { jobLogs, type LogLine, type LogOptions } from '../connections/operations/job-logs.ts';
+import { type KillReport, killJob } from '../connections/operations/kill-job.ts';
+import { type EventOptions, jobEvents } from '../connections/operations/recorded-events.ts';
+import { type ExecStreams, execInTask } from '../sessions/exec.ts';
+import { type ForwardedPort, type ForwardOptions, forwardPort } from '../sessions/forward-port.ts';
 
 const LAST_LINES = 20;
+
+/** The last event of a job. */
+export interface ResultEvent extends JobReport {
+  readonly type: 'result';
+}
 
 /**
  * Handle to a running or finished job, for notebooks and programs. `T` is the type of the chief's return value. A job on a cluster
@@ -78,6 +89,50 @@ export class JobHandle<T = unknown> {
     return jobLogs(this.#connection, { follow: true, ...options });
   }
 
+  /**
+   * Yields what happens to the job until it ends: changes of its state and of its tasks, metrics, checkpoints and notices. The last event
+   * has the type `result`, also if the job fails.
+   * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE, HDFS_UNREACHABLE
+   */
+  async *events(options: FollowOptions = {}): AsyncGenerator<JobEvent | ResultEvent, void> {
+    const looks = followJob(this.#connection, options);
+    for (;;) {
+      const { done, value } = await looks.next();
+      if (done) {
+        yield { type: 'result', ...value };
+        return;
+      }
+      yield* value.events;
+    }
+  }
+
+  /** Yields the events that the job has recorded, from its start. With `{ follow: true }`, until the job ends. */
+  recordedEvents(options: EventOptions = {}): AsyncGenerator<HistoryEntry> {
+    return jobEvents(this.#connection, options);
+  }
+
+  /** Returns everything that is known about the job: its tasks and containers, its first failure, its checkpoints and its places. */
+  describe(): Promise<JobDescription> {
+    return describeJob(this.#connection);
+  }
+
+  /**
+   * Runs a command in a task of the running job, in the same working directory and environment as the task's program. The command is
+   * stopped when the program, the executor or this process exits.
+   * @param task `ROLE:INDEX`
+   * @param words program and arguments
+   * @returns the command's exit code, or 128 + N if signal N terminated the command
+   * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
+   */
+  exec(task: string, words: readonly string[], streams: ExecStreams): Promise<number> {
+    return execInTask(this.#connection, task, words, streams);
+  }
+
+  /** Forwards a port of this machine to a port of a task. The caller must close the returned port. */
+  forward(task: string, port: number, options: ForwardOptions = {}): Promise<ForwardedPort> {
+    return forwardPort(this.#connection, task, port, options);
+  }
+
   /** Waits until the job ends. Does not throw if the job fails. */
   async report(options: FollowOptions = {}): Promise<JobReport> {
     const looks = followJob(this.#connection, options);
@@ -132,8 +187,8 @@ export class JobHandle<T = unknown> {
  * contact the cluster yet.
  * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID
  */
-export async function attachJob<T = unknown>(id: string, options: ConnectOptions = {}): Promise<JobHandle<T>> {
-  checkOptions('attachJob', options, CONNECT_OPTIONS);
+export async function openJob<T = unknown>(id: string, options: ConnectOptions = {}): Promise<JobHandle<T>> {
+  checkOptions('openJob', options, CONNECT_OPTIONS);
   return new JobHandle<T>(await connectJob(id, options));
 }
 

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { jobStatus, taskFailure } from '../../../conf/status/job-status.fixture.ts';
-import type { JobResult, JobStatus } from '../../../conf/status/status.ts';
-import type { JobConnection } from '../job-connection.ts';
-import { noRecords } from '../job-records.fixture.ts';
-import { attachJob, errorLine, JobHandle } from './job-handle.ts';
+import { jobStatus, taskFailure } from '../../conf/status/job-status.fixture.ts';
+import type { JobResult, JobStatus } from '../../conf/status/status.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
+import { noRecords } from '../connections/job-records.fixture.ts';
+import { errorLine, JobHandle, openJob } from './job-handle.ts';
 
 function over(
   result: JobResult,
@@ -103,10 +103,22 @@ test("result() rejects if the job's function did not return", async () => {
   expect(await returned.result()).toBeUndefined();
 });
 
-test('attachJob rejects a local job that does not exist', async () => {
+test('events() ends with the result of the job', async () => {
+  const failed: JobResult = { state: 'FAILED', diagnostics: 'worker:0 failed' };
+  const events = [];
+  for await (const event of new JobHandle(over(failed, { status: { checkpointStep: 7, step: 9 } })).events({ intervalMs: 1 })) {
+    events.push(event);
+  }
+  expect(events[0]).toMatchObject({ type: 'state' });
+  expect(events).toContainEqual({ type: 'checkpoint', step: 7 });
+  expect(events.at(-1)).toMatchObject({ type: 'result', ...failed, step: 9, checkpointStep: 7 });
+  expect(events.filter(({ type }) => type === 'result')).toHaveLength(1);
+});
+
+test('openJob rejects a local job that does not exist', async () => {
   const localRoot = mkdtempSync(join(tmpdir(), 'tony-ts-attach-'));
   onTestFinished(() => rmSync(localRoot, { recursive: true }));
-  await expect(attachJob('local_1_0001', { localRoot })).rejects.toMatchObject({
+  await expect(openJob('local_1_0001', { localRoot })).rejects.toMatchObject({
     code: 'APPLICATION_UNKNOWN',
     message: expect.stringContaining('The local job local_1_0001'),
   });
