@@ -1,11 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { access, chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { blocksOf, commandsOf, type DocumentedCommand, readDocuments } from '../tools/documents.ts';
-import { ROOT } from './command.ts';
 import { jsonLines, USER, until, useCluster } from './harness.ts';
+import { ReadersShell } from './readers-shell.ts';
 
 /**
  * Runs the commands of all `sh` blocks in README.md and docs/ in order, on the cluster, with a separate home folder for each document. Only
@@ -40,7 +39,7 @@ const SERVERS: readonly (readonly [command: RegExp, ready: RegExp])[] = [
 
 const cluster = useCluster();
 let folder: string;
-let environment: Record<string, string>;
+let shell: ReadersShell;
 let running: string;
 let ended: string;
 let jobs = 0;
@@ -52,29 +51,12 @@ const all = await readDocuments();
 const commands = new Map(
   all.map((document) => [document.name, blocksOf(document).flatMap((block) => (block.language === 'sh' ? commandsOf(block) : []))]),
 );
-const withCommands = [...commands].filter(([, found]) => found.length > 0);
+/** tutorials.test.ts follows the tutorials. */
+const withCommands = [...commands].filter(([name, found]) => found.length > 0 && !name.startsWith('docs/tutorials/'));
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-documents-'));
-  const bin = path.join(folder, 'bin');
-  await mkdir(bin);
-  await mkdir(path.join(folder, 'home'));
-  const own = Object.entries(process.env).filter(
-    (entry): entry is [string, string] =>
-      entry[1] !== undefined && !/^(HADOOP_|TONY_|VITEST|NODE_OPTIONS$|FORCE_COLOR$|DISPLAY$|WAYLAND_DISPLAY$)/.test(entry[0]),
-  );
-  environment = {
-    ...Object.fromEntries(own),
-    NO_COLOR: '1',
-    ...cluster.clientEnvironment(),
-    HOME: path.join(folder, 'home'),
-    PATH: `${bin}${path.delimiter}${process.env.PATH ?? ''}`,
-    TONY_CACHE_DIR: process.env.TONY_CACHE_DIR ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'tony-ts'),
-    TONY_CLUSTER_OFFSET: String(cluster.offset),
-  };
-  await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
-  const shell = (await cluster.clientProgram('org.apache.hadoop.fs.FsShell')).map((word) => `'${word}'`).join(' ');
-  await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\nHADOOP_USER_NAME='${cluster.administrator}' exec ${shell} "$@"`);
+  shell = await ReadersShell.open(folder, cluster, cluster.clientEnvironment(), cluster.administrator);
   [running, ended] = await Promise.all([
     startJob(
       'name: running\nframework: none\nruntime: system\ncommand: echo here; sleep infinity\nroles: {worker: {resources: {memory: 512m}}}\n',
@@ -82,7 +64,7 @@ beforeAll(async () => {
     startJob('name: ended\nframework: none\nruntime: system\ncommand: echo done\nroles: {worker: {resources: {memory: 512m}}}\n'),
   ]);
   await cluster.ended(ended);
-  await until(async () => (await run(`tony-ts logs ${running}`, folder)).output.includes('here'), {
+  await until(async () => (await shell.run(`tony-ts logs ${running}`, folder)).output.includes('here'), {
     describe: 'the running job has started',
   });
 });
@@ -90,7 +72,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const { id, state } of await cluster.applications()) {
     if (!['FINISHED', 'FAILED', 'KILLED'].includes(state)) {
-      await run(`tony-ts kill ${id}`, folder);
+      await shell.run(`tony-ts kill ${id}`, folder);
     }
   }
   for (const made of ['/apps', '/tony']) {
@@ -123,10 +105,10 @@ async function follow({ place, text }: DocumentedCommand, cwd: string): Promise<
   if (server !== undefined) {
     used.add(server[0]);
   }
-  const { exitCode, output } = await run(command, cwd, { shell: `${cwd}.shell`, ready: server?.[1] });
+  const { exitCode, output } = await shell.run(command, cwd, { shell: `${cwd}.shell`, ready: server?.[1] });
   const id = /\b(application|local)_\d+_\d+/.exec(command)?.[0];
   if (exitCode !== 0 && id !== undefined) {
-    console.error((await run(`tony-ts status ${id}; tony-ts list --all-users`, folder)).output);
+    console.error((await shell.run(`tony-ts status ${id}; tony-ts list --all-users`, folder)).output);
   }
   expect({ place, command, exitCode, output }).toEqual({ place, command, exitCode: 0, output: expect.any(String) });
   if (/^(tony-ts|hdfs) /.test(text)) {
@@ -182,66 +164,10 @@ async function jobFor(command: string): Promise<string> {
 async function startJob(job: string, option = ''): Promise<string> {
   const file = path.join(folder, `job-${++jobs}.yaml`);
   await writeFile(file, job);
-  const { output } = await run(`tony-ts submit --detach --output json --conf ${file} ${option} 2>&1`, folder);
+  const { output } = await shell.run(`tony-ts submit --detach --output json --conf ${file} ${option} 2>&1`, folder);
   const submitted = jsonLines(output.replace(/^[^{].*$/gm, '')).find(({ type }) => type === 'submitted');
   if (submitted === undefined) {
     throw new Error(output);
   }
   return String(submitted.applicationId);
-}
-
-interface RunOptions {
-  /** File that passes the working directory and the exported variables from one command to the next. */
-  readonly shell?: string;
-  /** Output that proves that the command works. The test then sends Ctrl-C. */
-  readonly ready?: RegExp | undefined;
-}
-
-/** Runs a command in a shell. npm and npx run in the checkout. */
-async function run(
-  command: string,
-  cwd: string,
-  { shell = '/dev/null', ready }: RunOptions = {},
-): Promise<{ exitCode: number | null; output: string }> {
-  const inCheckout = /^(npm|npx|eval "\$\(npm) /.test(command);
-  const line = inCheckout ? `pushd '${ROOT}' > /dev/null\n${command}\ncode=$?; popd > /dev/null` : `${command}\ncode=$?`;
-  const keep = `{ printf 'cd %q\\n' "$PWD"; export -p; } > '${shell}'`;
-  const restore = `[ ! -e '${shell}' ] || . '${shell}'`;
-  // `exec` replaces the shell with the server, so the server receives the signal.
-  const text = ready === undefined ? `${restore}\n${line}\n${keep}\nexit $code` : `${restore}\nexec ${command}`;
-  const child = spawn('bash', ['-c', text], { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (piece: string) => {
-      output += piece;
-    });
-  }
-  const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
-  const limit = setTimeout(() => signalGroup(child, 'SIGKILL'), 150_000);
-  try {
-    if (ready !== undefined) {
-      await Promise.race([until(() => ready.test(output), { describe: () => `${ready} of ${command}: ${output}` }), closed]);
-      signalGroup(child, 'SIGINT');
-    }
-    return { exitCode: await closed, output };
-  } finally {
-    clearTimeout(limit);
-    signalGroup(child, 'SIGKILL');
-  }
-}
-
-function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
-  try {
-    if (pid !== undefined) {
-      process.kill(-pid, signal);
-    }
-  } catch {
-    // The process group has already ended.
-  }
-}
-
-async function script(file: string, text: string): Promise<void> {
-  await writeFile(file, `#!/bin/bash\n${text}\n`);
-  await chmod(file, 0o755);
-  await access(file);
 }

@@ -17,6 +17,8 @@ export interface Block {
   readonly line: number;
   /** The text after the opening fence; may be empty. */
   readonly language: string;
+  /** The comment `<!-- ... -->` in the line before the block, or '' if there is none. Tutorials tell their tests with it what to do. */
+  readonly note: string;
   readonly text: string;
 }
 
@@ -36,15 +38,18 @@ export async function readDocuments(root: string = ROOT): Promise<Document[]> {
 
 export function blocksOf({ name, text }: Document): Block[] {
   const blocks: Block[] = [];
-  let open: { readonly line: number; readonly language: string; readonly lines: string[] } | null = null;
-  for (const [index, line] of text.split('\n').entries()) {
+  let open: (Omit<Block, 'document' | 'text'> & { readonly lines: string[] }) | null = null;
+  const all = text.split('\n');
+  for (const [index, line] of all.entries()) {
     const fence = /^\s*```(.*)$/.exec(line);
     if (fence === null) {
       open?.lines.push(line);
     } else if (open === null) {
-      open = { line: index + 1, language: (fence[1] ?? '').trim(), lines: [] };
+      const note = /^<!-- (.*) -->$/.exec(all[index - 1] ?? '')?.[1] ?? '';
+      open = { line: index + 1, language: (fence[1] ?? '').trim(), note, lines: [] };
     } else {
-      blocks.push({ document: name, line: open.line, language: open.language, text: open.lines.join('\n') });
+      const { lines, ...block } = open;
+      blocks.push({ ...block, document: name, text: lines.join('\n') });
       open = null;
     }
   }
