@@ -27,7 +27,7 @@ export interface JobShellOptions {
 }
 
 /** The result of an attempt: the job's final state, or `FENCED` if the attempt no longer manages the job. */
-export type AttemptResult = JobResult['state'] | 'FENCED';
+export type AttemptResult = JobResult['state'] | 'fenced';
 
 /** Components that the shell calls. `connect` sets them later, because their constructors need the shell's callbacks. */
 export interface Components {
@@ -157,7 +157,7 @@ export class JobShell {
     }
     this.#end();
     this.#options.log.error({ reason: message }, 'this attempt no longer manages the job');
-    this.#report('FENCED');
+    this.#report('fenced');
   }
 
   fail(error: unknown): void {
@@ -167,14 +167,14 @@ export class JobShell {
     const known = error instanceof TonyError;
     this.#options.log.fatal({ error: error instanceof Error ? error.stack : String(error) }, 'the ApplicationMaster failed');
     const hint = known ? error.hint : new TonyError('INTERNAL', '').hint;
-    void this.#finish({ state: 'FAILED', diagnostics: `The ApplicationMaster failed: ${messageOf(error)} ${hint}` });
+    void this.#finish({ state: 'failed', message: `The ApplicationMaster failed: ${messageOf(error)} ${hint}` });
   }
 
   /** Ends the job with the result that an earlier attempt stored. */
   async conclude(final: JobStatus): Promise<void> {
-    const state = final.state === 'SUCCEEDED' || final.state === 'KILLED' ? final.state : 'FAILED';
+    const state = final.state === 'succeeded' || final.state === 'killed' ? final.state : 'failed';
     this.#final = final;
-    await this.#finish({ state, diagnostics: final.message });
+    await this.#finish({ state, message: final.message });
   }
 
   #perform(action: Action): void {
@@ -220,7 +220,7 @@ export class JobShell {
         // ApplicationMaster attempt.
         this.#options.log.info(
           { ...action.entry, at: undefined, attempt: undefined, failure: undefined, detail: describeEntry(action.entry) },
-          action.entry.event,
+          action.entry.type,
         );
         files.record(action.entry);
         recorded(action.entry);
@@ -242,7 +242,7 @@ export class JobShell {
   }
 
   #decide(result: JobResult): Promise<{ status: JobStatus; written: boolean }> {
-    const status = { ...this.status(), state: result.state, message: result.diagnostics, finishedAt: now() };
+    const status = { ...this.status(), state: result.state, message: result.message, finishedAt: now() };
     this.#decision ??= this.#connected().files.writeFinal(status, FINAL_MAX_WAIT_MS);
     return this.#decision;
   }
@@ -295,7 +295,7 @@ export class JobShell {
     try {
       const { status } = await decision;
       this.#final = status;
-      const decided: JobResult = isEndState(status.state) ? { state: status.state, diagnostics: status.message } : result;
+      const decided: JobResult = isEndState(status.state) ? { state: status.state, message: status.message } : result;
       const finished = this.#connected().negotiator.finish(decided, frozen.historyUrl ?? '');
       const [unregistered] = await Promise.allSettled([finished, this.#clearAway(frozen.cluster.kind === 'yarn')]);
       if (unregistered.status === 'rejected') {

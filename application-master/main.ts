@@ -15,7 +15,7 @@ import { readSettings, readSubmittedInputs } from './settings.ts';
 
 /** The option that a client uses to run the ApplicationMaster on the client's own machine. The job ends when the client exits. */
 const END_WITH_STDIN = '--end-with-stdin';
-const EXIT_CODES: Readonly<Record<AttemptResult, number>> = { SUCCEEDED: 0, FAILED: 1, KILLED: 1, FENCED: 1 };
+const EXIT_CODES: Readonly<Record<AttemptResult, number>> = { succeeded: 0, failed: 1, killed: 1, fenced: 1 };
 
 /** Maximum time in ms that a later attempt waits for new delegation tokens before it starts. */
 const FIRST_TOKENS_MS = 30_000;

@@ -108,12 +108,12 @@ async function measure(workers: number, round: string): Promise<Sample> {
   const result = output
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as { type: string; applicationId?: string })
+    .map((line) => JSON.parse(line) as { type: string; id?: string })
     .at(-1);
-  if (exitCode !== 0 || result?.applicationId === undefined) {
+  if (exitCode !== 0 || result?.id === undefined) {
     throw new Error(`the job failed (exit code ${exitCode}):\n${output}`);
   }
-  const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${result.applicationId}?user.name=${USER}`);
+  const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${result.id}?user.name=${USER}`);
   const { app } = (await answer.json()) as { app: { startedTime: number; finishedTime: number } };
   const times = async (mark: string): Promise<number[]> => {
     const files = (await readdir(marks)).filter((file) => file.startsWith(mark));

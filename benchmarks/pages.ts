@@ -67,7 +67,7 @@ async function main(): Promise<void> {
     const environment = await configureSchedulerPort(cluster, port, folder);
     const storage = createStorage({ hadoop: await HadoopConfiguration.fromDirectory(cluster.configuration), user: USER });
     applicationId = await submit(folder, environment, tasks);
-    const api = `${cluster.resourceManager}/proxy/${applicationId}/tony/api`;
+    const api = `${cluster.resourceManager}/proxy/${applicationId}/tony/api/v1`;
     progress(`${applicationId}: ${tasks} tasks are being started`);
     const began = performance.now();
     const summaries = await untilRunning(api, tasks, wait);
@@ -135,7 +135,7 @@ async function untilRunning(api: string, tasks: number, wait: (ms: number) => Pr
     const status = (await poll(`${api}/job`).catch(() => null)) as JobStatus | null;
     const running = status?.tasks.filter(({ state }) => state === 'running').length ?? 0;
     if (status !== null && running >= tasks) {
-      return status.summaryDir;
+      return status.summaryUri;
     }
     if (performance.now() - began > 600_000) {
       throw new Error(`only ${running} of ${tasks} tasks are running`);
@@ -320,7 +320,7 @@ async function findMaster(applicationId: string): Promise<{ pid: number; webPort
     }
     for (const port of await listeningPorts(Number(pid))) {
       const headers = proxied(USER);
-      const answer = await fetch(`http://127.0.0.1:${port}/tony/api/none`, { headers, signal: AbortSignal.timeout(3000) }).catch(
+      const answer = await fetch(`http://127.0.0.1:${port}/tony/api/v1/none`, { headers, signal: AbortSignal.timeout(3000) }).catch(
         () => null,
       );
       if (answer?.status === 404) {

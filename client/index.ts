@@ -5,7 +5,17 @@ export type { Job, Role } from '../conf/job.ts';
 export type { LoadOptions } from '../conf/resolve/load-job.ts';
 export type { SiteConfig } from '../conf/resolve/site.ts';
 export { describeEntry, describeFailure } from '../conf/status/event-text.ts';
-export type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskState, TaskStatus, Usage } from '../conf/status/status.ts';
+export { isOver, type JobInfo, type JobUrls, type ListedJob, type YarnReport } from '../conf/status/job-info.ts';
+export {
+  type HistoryEntry,
+  JOB_STATES,
+  type JobResult,
+  type JobState,
+  type OrphanedContainer,
+  type TaskState,
+  type TaskStatus,
+  type Usage,
+} from '../conf/status/status.ts';
 export type { FailureCause, FailureCost, FirstFailure, ProgramEnd, TaskFailure } from '../conf/status/task-failure.ts';
 export type { Application } from '../hadoop/yarn/resource-manager-answers.ts';
 export { type ErrorCode, EXIT_CODES, TonyError } from '../platform/errors.ts';
@@ -25,10 +35,9 @@ export { type PartVersion, versions } from './cli/help/versions.ts';
 export type { ClusterOptions } from './cluster/cluster.ts';
 export { siteFor } from './cluster/site-for.ts';
 export type { ConnectOptions } from './connections/connect-job.ts';
-export type { Observation } from './connections/job-connection.ts';
-export type { JobRecords, YarnFacts } from './connections/job-records.ts';
+export type { JobRecords } from './connections/job-records.ts';
 export type { DescribedCheckpoints, DescribedTask, JobDescription } from './connections/operations/describe-job.ts';
-export type { FollowOptions, JobReport } from './connections/operations/follow-job.ts';
+export type { EndedJob, FollowOptions } from './connections/operations/follow-job.ts';
 export type { JobEvent } from './connections/operations/job-events.ts';
 export type { LogLine, LogOptions } from './connections/operations/job-logs.ts';
 export type { KillImpact, KillReport } from './connections/operations/kill-job.ts';
@@ -38,19 +47,12 @@ export type { Finding } from './doctor/diagnosis.ts';
 export { type DoctorOptions, doctor } from './doctor/doctor.ts';
 export type { FeedRecord } from './feed/chunk-queue.ts';
 export { type FeedOptions, type FeedProgress, type FeedWriter, openFeed } from './feed/feed.ts';
-export { HistoryIndex, type HistoryListing, type HistoryQuery, type ListedJob } from './history/history-index.ts';
+export { HistoryIndex, type HistoryListing, type HistoryQuery, type PlacedJob } from './history/history-index.ts';
 export { openHistoryStore, type StoreOptions } from './history/open-store.ts';
 export { type Pruned, type PruneOptions, pruneHistory } from './history/prune-history.ts';
 export { initJob, type NewJob } from './job/new-job.ts';
-export {
-  JobLister,
-  type JobProgress,
-  type JobSummary,
-  type ListOptions,
-  openLister,
-} from './listing/job-lister.ts';
+export { JobLister, type ListOptions, openLister } from './listing/job-lister.ts';
 export { listJobs } from './listing/list-jobs.ts';
-export { LISTED_STATES, type ListedState } from './listing/listed-states.ts';
 export { LocalLister, type LocalListOptions, listLocalJobs } from './listing/local-jobs.ts';
 export type { Headroom, JobPlan, PlannedContainers, PlannedUpload, Span, Verdict } from './plan/job-plan.ts';
 export type { SubmitRequest } from './plan/submit-request.ts';

@@ -7,7 +7,7 @@ test('explains a key by its path, for any role name', () => {
   expect(explainKey(jobJsonSchema(), 'roles.worker.restart.maxRestarts')).toMatchObject({
     description: expect.stringContaining('Maximum number of restarts of each task'),
     value: 'a whole number from 0 to 10000',
-    fallback: '3',
+    default: '3',
     children: [],
   });
   expect(explainKey(jobJsonSchema(), 'roles.reader.instances')?.value).toBe('a whole number from 1 to 100000, or a mapping');
@@ -26,7 +26,7 @@ test.each([
   ['heartbeat', null],
   ['timeout', null],
 ])('the default of %s is written as in job.yaml', (key, fallback) => {
-  expect(explainKey(jobJsonSchema(), key)?.fallback).toBe(fallback);
+  expect(explainKey(jobJsonSchema(), key)?.default).toBe(fallback);
 });
 
 test('a duration names its limits', () => {

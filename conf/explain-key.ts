@@ -14,7 +14,7 @@ export interface ExplainedKey {
   /** Description of the accepted values, for example `a whole number, or a mapping`. */
   readonly value: string;
   /** Default value as written in job.yaml, or null if there is none. */
-  readonly fallback: string | null;
+  readonly default: string | null;
   readonly children: readonly { readonly key: string; readonly description: string }[];
 }
 
@@ -36,7 +36,7 @@ export function explainKey(root: JsonSchema, key: string): ExplainedKey | null {
     key,
     description: schema.description ?? '',
     value: describeValue(schema),
-    fallback: writtenDefault(schema.default),
+    default: writtenDefault(schema.default),
     children: branches(schema).flatMap(({ properties = {}, additionalProperties }) => [
       ...Object.entries(properties).map(([name, child]) => ({ key: name, description: child.description ?? '' })),
       ...(typeof additionalProperties === 'object' ? [{ key: 'NAME', description: additionalProperties.description ?? '' }] : []),

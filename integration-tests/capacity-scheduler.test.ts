@@ -74,7 +74,7 @@ async function submit(user: string, to: string, workers: number): Promise<string
   if (submitted === undefined) {
     throw new Error(stderr);
   }
-  return String(submitted.applicationId);
+  return String(submitted.id);
 }
 
 async function gpusOf(id: string): Promise<number> {

@@ -88,8 +88,8 @@ checkpoint: {everySteps: 30}
   );
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', path.join(folder, 'job.yaml'), '--output', 'json'], {});
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
-  const result = jsonLines(stdout).at(-1) as { applicationId: string; metrics: Record<string, number> };
-  await noneLeft(cluster, result.applicationId);
+  const result = jsonLines(stdout).at(-1) as { id: string; metrics: Record<string, number> };
+  await noneLeft(cluster, result.id);
   const ids = await Promise.all(
     [0, 1].map(async (rank) => (await readFile(`${folder}/ids-${rank}`, 'utf8')).trim().split('\n').map(Number)),
   );

@@ -97,7 +97,7 @@ test('init writes a job that the cluster runs, and list shows it among the ended
 
   const ended = jsonLines((await cluster.run(['list', '--all', '--output', 'json'])).stdout);
   expect(ended.find((job) => job.id === id)).toMatchObject({ name: 'a circle', user: 'alice', finalStatus: 'SUCCEEDED' });
-  expect((await cluster.run(['list', '--all', '--name', 'a circle'])).stdout).toMatch(new RegExp(`^${id}  a circle .*SUCCEEDED`, 'm'));
+  expect((await cluster.run(['list', '--all', '--name', 'a circle'])).stdout).toMatch(new RegExp(`^${id}  a circle .*succeeded`, 'm'));
   expect((await cluster.run(['list'])).stdout).not.toContain(id);
   expect((await cluster.run(['list', '--all', '--user', 'bob'])).stdout).not.toContain(id);
 });

@@ -169,5 +169,5 @@ async function startJob(job: string, option = ''): Promise<string> {
   if (submitted === undefined) {
     throw new Error(output);
   }
-  return String(submitted.applicationId);
+  return String(submitted.id);
 }

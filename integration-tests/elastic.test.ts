@@ -74,7 +74,7 @@ describe('elastic jobs on a cluster', () => {
     const id = await submit(elastic.file);
     expect(await generation(elastic.out, 1, 1)).toMatchObject([{ index: 0, from: 0 }]);
     const status = await cluster.run(['status', id]);
-    expect(status.stdout).toMatch(/elastic {2}RUNNING .*1 of 1\.\.2 worker/);
+    expect(status.stdout).toMatch(/elastic {2}running .*1 of 1\.\.2 worker/);
 
     first.go();
     await succeeded(firstId);
@@ -84,7 +84,7 @@ describe('elastic jobs on a cluster', () => {
 
     // The elastic job requests a replacement only after one of its workers has ended, so the second job's request is older.
     const secondId = await submit(second.file);
-    await until(async () => /^second {2}WAITING/m.test((await cluster.run(['status', secondId])).stdout), {
+    await until(async () => /^second {2}waiting/m.test((await cluster.run(['status', secondId])).stdout), {
       describe: () => cluster.application(secondId),
     });
     process.kill(grown[1]?.pid ?? 0, 'SIGKILL');
@@ -97,7 +97,7 @@ describe('elastic jobs on a cluster', () => {
     second.go();
     await succeeded(secondId);
     const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
-    expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 3, elastic: { role: 'worker', running: 1, least: 1, most: 2 } });
+    expect(final).toMatchObject({ state: 'succeeded', generations: 3, elastic: { role: 'worker', running: 1, min: 1, max: 2 } });
     const events = (await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/events-1.jsonl`)).toString();
     expect(reasons(events)).toEqual([
       '1 ranked task (1 of 1..2 workers)',
@@ -194,6 +194,6 @@ function reasons(events: string): string[] {
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as HistoryEntry)
-    .filter(({ event }) => event === 'generation-started')
+    .filter(({ type }) => type === 'generation-started')
     .map(describeEntry);
 }

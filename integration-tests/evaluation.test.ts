@@ -21,9 +21,9 @@ const ALL_STEPS = 32_000;
 test('training ends early, and reports the reason and the best checkpoint', async () => {
   const { exitCode, stdout, stderr } = await cluster.run(WORDS);
   expect(exitCode, stderr + stdout).toBe(0);
-  const result = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string; state: string; diagnostics: string };
-  expect(result).toMatchObject({ state: 'SUCCEEDED', diagnostics: expect.stringMatching(EARLY_END) });
-  const { applicationId } = result;
+  const result = jsonLines(stdout).find(({ type }) => type === 'result') as { id: string; state: string; message: string };
+  expect(result).toMatchObject({ state: 'succeeded', message: expect.stringMatching(EARLY_END) });
+  const { id: applicationId } = result;
   await noneLeft(cluster, applicationId);
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
   onTestFinished(() => storage.close());
@@ -34,8 +34,8 @@ test('training ends early, and reports the reason and the best checkpoint', asyn
     'worker:0 succeeded',
     'evaluator:0 succeeded',
   ]);
-  const { checkpointDir, step, notices, metrics, message } = final;
-  const read = async (name: string) => JSON.parse((await storage.read(`${checkpointDir}/${name}`)).toString('utf8')) as object;
+  const { checkpointUri, step, notices, metrics, message } = final;
+  const read = async (name: string) => JSON.parse((await storage.read(`${checkpointUri}/${name}`)).toString('utf8')) as object;
 
   const [, ended, reason] = EARLY_END.exec(message) ?? [];
   expect(Number(ended), message).toBe(step);
@@ -45,10 +45,10 @@ test('training ends early, and reports the reason and the best checkpoint', asyn
 
   const best = (await read('best.json')) as { step: number; value: number };
   expect(best).toMatchObject({ metric: 'loss', mode: 'min' });
-  const names = (await storage.list(checkpointDir)).map(({ name }) => name);
+  const names = (await storage.list(checkpointUri)).map(({ name }) => name);
   expect(names).toEqual(expect.arrayContaining([`step-${best.step}`, `step-${step}`]));
   expect(best.step).toBeLessThan(step);
-  expect(notices.at(-1)).toBe(`evaluator:0: the best checkpoint is ${checkpointDir}/step-${best.step}, with loss ${best.value}`);
+  expect(notices.at(-1)).toBe(`evaluator:0: the best checkpoint is ${checkpointUri}/step-${best.step}, with loss ${best.value}`);
   expect(metrics).toMatchObject({ 'evaluator/best_step': best.step, 'evaluator/best_loss': best.value });
   expect(metrics['evaluator/loss']).toBeGreaterThan(best.value);
   expect(metrics['evaluator/acc']).toBeGreaterThan(0.8);
@@ -58,5 +58,5 @@ test('training ends early, and reports the reason and the best checkpoint', asyn
     expect(Object.keys(task.metrics), task.role).toEqual(expect.arrayContaining(phases));
     expect(task.metrics['profile/slowest_rank_ms']).toBeGreaterThan(0);
   }
-  expect((await storage.list(final.summaryDir)).map(({ name }) => name)).toEqual(['evaluator', 'train']);
+  expect((await storage.list(final.summaryUri)).map(({ name }) => name)).toEqual(['evaluator', 'train']);
 });

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { listJobs } from '../client/listing/list-jobs.ts';
+import { apiObject } from '../conf/status/api-object.ts';
 import { COMMAND, type Command, type CommandOptions, type CommandResult, environment, ROOT, runCommand, startCommand } from './command.ts';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
@@ -94,7 +95,7 @@ except TonyError as error:
     errors.append([error.code, error.message])
 print(json.dumps({
     "id": job.id, "submitted": "submitted" in seen, "line": [line.task, line.file, line.text],
-    "status": [status.state, status.ended, status.tasks[0].role, status.fields["status"]["name"]],
+    "status": [status.state, status.ended, status.tasks[0].role, status.name],
     "killed": [killed.killed, client.kill(job.id).killed], "result": [result.state, client.status(job.id).state], "errors": errors,
 }))
 `;
@@ -120,8 +121,8 @@ describe.each([
     ]);
     expect(lines.at(-1)).toMatchObject({
       type: 'result',
-      state: 'SUCCEEDED',
-      applicationId: expect.stringMatching(ID),
+      state: 'succeeded',
+      id: expect.stringMatching(ID),
       tasks: [
         { role: 'worker', index: 0, state: 'succeeded', exit: { code: 0, signal: null } },
         { role: 'worker', index: 1, state: 'succeeded', exit: { code: 0, signal: null } },
@@ -131,14 +132,14 @@ describe.each([
     });
     const id = ID.exec(stdout)?.[0] ?? '';
     const status = await run(['status', id]);
-    expect(status.stdout).toContain(`${id} SUCCEEDED`);
+    expect(status.stdout).toContain(`${id} succeeded`);
     const logs = await logsAfterEnd(() => run(['logs', id]));
     expect(logs.stdout).toBe('worker:0 | hello from worker 0\nworker:1 | hello from worker 1\n');
     expect(logs.stderr).toBe('worker:0 | careful\nworker:1 | careful\n');
     expect((await run(['logs', id, 'worker:1'])).stdout).toBe('hello from worker 1\n');
     expect((await run(['logs', id, 'worker', '--executor'])).stdout).not.toBe('');
     expect((await run(['logs', id, 'wroker'])).stderr).toContain('did you mean worker?');
-    expect(await run(['kill', id])).toMatchObject({ exitCode: 0, stdout: `${id} had already ended: SUCCEEDED\n` });
+    expect(await run(['kill', id])).toMatchObject({ exitCode: 0, stdout: `${id} had already ended: succeeded\n` });
   });
 
   test('a job whose program fails ends with exit code 1, and shows the first failing task and its last lines', async () => {
@@ -151,7 +152,7 @@ describe.each([
     const { exitCode, stdout, stderr } = await run([...submit, '--conf', file, ...(isLocal ? ['--logs', 'none'] : [])]);
     expect(exitCode).toBe(1);
     expect(stderr).toBe('');
-    const [before = '', end = ''] = stdout.split(/(?=^\S+ FAILED$)/m);
+    const [before = '', end = ''] = stdout.split(/(?=^\S+ failed$)/m);
     expect(before.split('\n').filter((line) => line.includes(' | '))).toEqual(isLocal ? [] : ['worker:0 | 0 starts']);
     const id = ID.exec(stdout)?.[0] ?? '';
     const status = await run(['status', id]);
@@ -190,12 +191,12 @@ describe.each([
     const { stdout } = await run([...submit, '--conf', file, '--detach']);
     const id = ID.exec(stdout)?.[0] ?? '';
     const attached = start(['attach', id, '--output', 'json']);
-    await attached.output(/"state":"RUNNING"/);
+    await attached.output(/"state":"running"/);
     await writeFile(gate, '');
     const { exitCode, stdout: followed } = await attached.result;
     expect(exitCode).toBe(1);
-    expect(jsonLines(followed).at(-1)).toMatchObject({ type: 'result', state: 'FAILED', applicationId: id });
-    expect(await run(['attach', id])).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${id} FAILED`) });
+    expect(jsonLines(followed).at(-1)).toMatchObject({ type: 'result', state: 'failed', id });
+    expect(await run(['attach', id])).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${id} failed`) });
   });
 
   test('the Python client submits, follows and kills a job, and raises the errors of the command', async () => {
@@ -209,13 +210,13 @@ describe.each([
       id: expect.stringMatching(ID),
       submitted: true,
       line: ['worker:0', 'stdout', 'hello!'],
-      status: ['RUNNING', false, 'worker', 'followed'],
+      status: ['running', false, 'worker', 'followed'],
       killed: [true, false],
-      result: ['KILLED', 'KILLED'],
+      result: ['killed', 'killed'],
       errors: [
         ['JOB_INVALID', expect.stringContaining('priority'), expect.stringContaining('submit again')],
         'tony-ts attach did not end within 1 s',
-        ['JOB_FAILED', expect.stringContaining('the job ended with KILLED')],
+        ['JOB_FAILED', expect.stringContaining('was killed')],
       ],
     });
   });
@@ -231,8 +232,8 @@ describe.each([
     });
     const { exitCode, stdout } = await following.result;
     expect(exitCode).toBe(1);
-    expect(stdout).toContain(`${id} KILLED`);
-    expect((await run(['status', id])).stdout).toContain(`${id} KILLED`);
+    expect(stdout).toContain(`${id} killed`);
+    expect((await run(['status', id])).stdout).toContain(`${id} killed`);
   });
 });
 
@@ -279,9 +280,9 @@ test.each(['SIGINT', 'SIGKILL'] as const)('on this machine, a job ends with the 
   const { exitCode, stdout } = await following.result;
   if (signal === 'SIGINT') {
     expect(exitCode).toBe(130);
-    expect(stdout).toMatch(new RegExp(`${id} KILLED\nThe user interrupted the command that ran the job\\.\n$`));
+    expect(stdout).toMatch(new RegExp(`${id} killed\nThe user interrupted the command that ran the job\\.\n$`));
   }
-  await until(async () => (await run(['status', id])).stdout.includes(`${id} KILLED`), { describe: 'the job is killed' });
+  await until(async () => (await run(['status', id])).stdout.includes(`${id} killed`), { describe: 'the job is killed' });
 });
 
 test('listJobs({ local: true }) returns the same jobs as the command list --local', async () => {
@@ -289,7 +290,7 @@ test('listJobs({ local: true }) returns the same jobs as the command list --loca
   const env = { HOME: home, HADOOP_CONF_DIR: undefined };
   await runCommand(['submit', '--local', '--conf', await job('true\n')], { env });
   const jobs = await listJobs({ local: true, ended: true, localRoot: path.join(home, '.tony-ts', 'local') });
-  expect(jobs).toMatchObject([{ name: 'followed', phase: 'SUCCEEDED' }]);
+  expect(jobs).toMatchObject([{ name: 'followed', state: 'succeeded' }]);
   const { stdout } = await runCommand(['list', '--local', '--all', '--output', 'json'], { env });
-  expect(jsonLines(stdout)).toEqual(JSON.parse(JSON.stringify(jobs.map((each) => ({ applicationId: each.id, ...each })))));
+  expect(jsonLines(stdout)).toEqual(JSON.parse(JSON.stringify(jobs.map((each) => apiObject('Job', each)))));
 });

@@ -40,8 +40,8 @@ test('checkpoint.sync stores only complete checkpoints, and restores the newest 
   const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';
   await cluster.ended(id);
   const final = await finalStatus(cluster, id);
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 30 });
-  const folder = new URL(final.checkpointDir).pathname;
+  expect(final).toMatchObject({ state: 'succeeded', generations: 2, checkpointStep: 30 });
+  const folder = new URL(final.checkpointUri).pathname;
   const steps = (await cluster.hdfsTree(folder)).filter(({ path: name }) => /\/step-\d+$/.test(name));
   // The generation keeps the checkpoint that it has started from.
   expect(steps).toHaveLength(2);

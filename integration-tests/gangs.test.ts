@@ -22,12 +22,12 @@ async function submit(name: string, lines: readonly string[]): Promise<string> {
 async function timeOf(id: string, event: string): Promise<number> {
   const { stdout } = await cluster.run(['events', id, '--output', 'json']);
   const entries = jsonLines(stdout) as unknown as readonly HistoryEntry[];
-  return entries.find((entry) => entry.event === event)?.at ?? Number.NaN;
+  return entries.find((entry) => entry.type === event)?.at ?? Number.NaN;
 }
 
 async function tasksOf(id: string): Promise<JobStatus['tasks']> {
   const { stdout } = await cluster.run(['history', 'show', id, '--output', 'json']);
-  const [{ status }] = jsonLines(stdout) as unknown as [{ status: JobStatus }];
+  const [status] = jsonLines(stdout) as unknown as [JobStatus];
   return status.tasks;
 }
 

@@ -5,6 +5,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, inject, onTestFinished } from 'vitest';
+import { withMilliseconds } from '../conf/status/api-object.ts';
 import type { JobStatus } from '../conf/status/status.ts';
 import { Cluster } from './cluster/cluster.mjs';
 import type { SiteProperties } from './cluster/configuration.mjs';
@@ -66,11 +67,11 @@ export class TestCluster extends Cluster {
 
   /** Returns the status that the job's ApplicationMaster reports. */
   async jobStatus(id: string): Promise<JobStatus> {
-    const answer = await this.request(`${this.resourceManager}/proxy/${id}/tony/api/job`);
+    const answer = await this.request(`${this.resourceManager}/proxy/${id}/tony/api/v1/job`);
     if (!answer.ok) {
       throw new Error(`${answer.status} ${await answer.text()}`);
     }
-    return (await answer.json()) as JobStatus;
+    return withMilliseconds(await answer.json()) as JobStatus;
   }
 
   /** Waits until the job has a given state. The job's page is unavailable while an ApplicationMaster starts. */

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { withMilliseconds } from '../conf/status/api-object.ts';
 import { jobDurationText } from '../conf/status/job-duration.ts';
 import type { JobStatus } from '../conf/status/status.ts';
 import { type BoundPort, bindPort } from '../training/testing/bind-port.ts';
@@ -55,7 +56,7 @@ async function submit(user: string, name: string, command: string, more = ''): P
   if (submitted === undefined) {
     throw new Error(stderr);
   }
-  return String(submitted.applicationId);
+  return String(submitted.id);
 }
 
 async function listed(words: readonly string[], user = 'alice'): Promise<{ lines: Record<string, unknown>[]; stderr: string }> {
@@ -106,14 +107,14 @@ describe('a history for all users', () => {
 
   test('lists its jobs, newest first', async () => {
     const { lines } = await listed(['list']);
-    expect(lines.map(({ applicationId, state }) => [applicationId, state])).toEqual([
-      [killed, 'KILLED'],
-      [bad, 'FAILED'],
-      [good, 'SUCCEEDED'],
+    expect(lines.map(({ id, state }) => [id, state])).toEqual([
+      [killed, 'killed'],
+      [bad, 'failed'],
+      [good, 'succeeded'],
     ]);
     expect((await listed(['--state', 'failed'])).lines.map(({ name }) => name)).toEqual(['bad']);
     expect((await listed(['--name', 'OO', '--limit', '1'])).lines.map(({ name }) => name)).toEqual(['good']);
-    expect((await listed(['--user', 'bob'], cluster.administrator)).lines).toMatchObject([{ applicationId: others, user: 'bob' }]);
+    expect((await listed(['--user', 'bob'], cluster.administrator)).lines).toMatchObject([{ id: others, user: 'bob' }]);
     const { stdout } = await cluster.run(['history'], { env: site });
     expect(stdout.split('\n')[0]).toMatch(/^JOB +NAME +STATE +SUBMITTED +TOOK$/);
     expect(stdout.split('\n').every((line) => line.length < 80)).toBe(true);
@@ -121,9 +122,9 @@ describe('a history for all users', () => {
 
   test('shows the same duration of a job in all commands: from its submission, before its ApplicationMaster started', async () => {
     const json = await cluster.run(['history', 'show', good, '--output', 'json'], { env: site });
-    const [{ status }] = jsonLines(json.stdout) as unknown as [{ status: JobStatus }];
+    const [status] = jsonLines(json.stdout).map(withMilliseconds) as unknown as [JobStatus];
     const { startedTime } = (await cluster.application(good)) as unknown as { startedTime: number };
-    expect(status.submittedAt).toBeLessThanOrEqual(startedTime);
+    expect(status.createdAt).toBeLessThanOrEqual(startedTime);
     expect(startedTime).toBeLessThan(status.startedAt);
     const took = jobDurationText(status, 0);
     const table = await cluster.run(['history'], { env: site });
@@ -140,19 +141,19 @@ describe('a history for all users', () => {
   test('omits the histories of other users, and names these users', async () => {
     const { lines } = await listed(['--all-users']);
     expect(lines.some(({ user }) => user === 'bob')).toBe(false);
-    expect(lines.at(-1)).toMatchObject({ type: 'notice', message: expect.stringContaining('The histories of bob cannot be read') });
+    expect(lines.at(-1)).toMatchObject({ kind: 'Notice', message: expect.stringContaining('The histories of bob cannot be read') });
     const shown = await cluster.run(['history', 'show', others], { env: site });
     expect(shown).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`There is no history of ${others}`) });
   });
 
   test('shows the course of a job and the cause of its failure', async () => {
     const { stdout } = await cluster.run(['history', 'show', bad], { env: site });
-    expect(stdout).toContain(`${bad} FAILED`);
+    expect(stdout).toContain(`${bad} failed`);
     expect(stdout).toMatch(/first failure\nworker:0: its program .*exited with code 3\n {2}the cause/);
     expect(stdout).toContain('job-finished');
     const json = await cluster.run(['history', 'show', killed, '--output', 'json'], { env: site });
-    const [{ status, events }] = jsonLines(json.stdout) as [{ status: JobStatus; events: unknown[] }];
-    expect(status).toMatchObject({ state: 'KILLED', user: 'alice', name: 'killed', tasks: [{ role: 'worker', state: 'stopped' }] });
+    const [{ events, ...status }] = jsonLines(json.stdout) as [Record<string, unknown> & { events: unknown[] }];
+    expect(status).toMatchObject({ state: 'killed', user: 'alice', name: 'killed', tasks: [{ role: 'worker', state: 'stopped' }] });
     expect(events.length).toBeGreaterThan(2);
     expect((await cluster.run(['status', good], { env: site })).stdout).toContain('worker:0');
   });
@@ -163,7 +164,7 @@ describe('a history for all users', () => {
     const asked = (user: string, target: string): Promise<Response> =>
       fetch(`${url}${target}${target.includes('?') ? '&' : '?'}user.name=${user}`);
     const names = async (user: string): Promise<string[]> =>
-      ((await (await asked(user, 'tony/api/history')).json()) as HistoryList).jobs.map(({ name }) => name);
+      ((await (await asked(user, 'tony/api/v1/history')).json()) as HistoryList).jobs.map(({ name }) => name);
     expect(await names('alice')).toEqual(['killed', 'bad', 'good']);
     expect(await names('bob')).toEqual(['others']);
     expect(await names('carol')).toEqual(['bad']);
@@ -171,13 +172,13 @@ describe('a history for all users', () => {
     expect(new Set(await names(cluster.administrator))).toEqual(new Set(['killed', 'bad', 'others', 'good']));
 
     const job = `jobs/alice/${good}/`;
-    expect((await fetch(`${url}${job}tony/api/job`)).status).toBe(401);
-    const refused = await asked('bob', `${job}tony/api/job`);
+    expect((await fetch(`${url}${job}tony/api/v1/job`)).status).toBe(401);
+    const refused = await asked('bob', `${job}tony/api/v1/job`);
     expect([refused.status, await refused.text()]).toEqual([403, expect.stringContaining('acls.view')]);
     expect((await asked('bob', `jobs/alice/application_1_0001/`)).status).toBe(403);
-    expect(await (await asked('alice', `${job}tony/api/job`)).json()).toMatchObject({ applicationId: good, state: 'SUCCEEDED' });
+    expect(await (await asked('alice', `${job}tony/api/v1/job`)).json()).toMatchObject({ id: good, state: 'succeeded' });
     for (const resource of ['events', 'usage', 'scalars', 'configuration']) {
-      expect((await asked('alice', `${job}tony/api/${resource}`)).status).toBe(200);
+      expect((await asked('alice', `${job}tony/api/v1/${resource}`)).status).toBe(200);
     }
 
     // Signs in as a browser does: the form sends the user name, the response sets a cookie, and the redirect removes the name from the URL.
@@ -211,14 +212,14 @@ describe('a history for all users', () => {
   test('is served to every client that has the printed URL, with the permissions of the serving user', async () => {
     const { server, url } = await serving([], 'alice');
     const { origin, searchParams } = new URL(url);
-    expect((await fetch(`${origin}/tony/api/history`)).status).toBe(403);
+    expect((await fetch(`${origin}/tony/api/v1/history`)).status).toBe(403);
     const headers = { authorization: `Bearer ${searchParams.get('token')}` };
-    const { jobs } = (await (await fetch(`${origin}/tony/api/history`, { headers })).json()) as HistoryList;
-    expect(jobs.map(({ applicationId }) => applicationId)).toEqual([killed, bad, good]);
+    const { jobs } = (await (await fetch(`${origin}/tony/api/v1/history`, { headers })).json()) as HistoryList;
+    expect(jobs.map(({ id }) => id)).toEqual([killed, bad, good]);
     expect((await fetch(`${origin}/jobs/bob/${others}/tony/`, { headers })).status).not.toBe(200);
     const log = await until(
       async () => {
-        const answer = await fetch(`${origin}/jobs/alice/${bad}/tony/api/log?task=worker:0&file=stderr`, { headers });
+        const answer = await fetch(`${origin}/jobs/alice/${bad}/tony/api/v1/log?task=worker:0&file=stderr`, { headers });
         return answer.status === 200 && ((await answer.json()) as { text: string });
       },
       { describe: 'the logs are collected' },
@@ -241,7 +242,7 @@ describe('a history for all users', () => {
     expect((await cluster.hdfsTree(`${SHARED}/alice/${good}`)).length).toBeGreaterThan(0);
     const real = await prune(['--older-than', '0s']);
     expect(real.stdout).toMatch(/^3 histories, [\d.]+ kB removed$/m);
-    expect((await listed(['list'])).lines).toMatchObject([{ applicationId: running, state: 'RUNNING' }]);
+    expect((await listed(['list'])).lines).toMatchObject([{ id: running, state: 'running' }]);
     expect((await cluster.hdfsTree(`${SHARED}/bob/${others}`)).length).toBeGreaterThan(0);
     expect((await prune(['--older-than', '0s', '--all-users'], { HADOOP_USER_NAME: cluster.administrator })).stdout).toContain(
       `removed ${others} of bob`,

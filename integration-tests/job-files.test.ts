@@ -46,7 +46,7 @@ async function outputOf(
 ): Promise<{ id: string; text: string }> {
   const { exitCode, stdout, stderr } = await command;
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: expect.any(String) });
-  const id = jsonLines(stdout).find((line) => typeof line.applicationId === 'string')?.applicationId as string;
+  const id = jsonLines(stdout).find((line) => typeof line.id === 'string')?.id as string;
   return { id, text: stderr };
 }
 

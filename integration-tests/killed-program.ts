@@ -90,9 +90,9 @@ async function expectLossOf(cluster: TestCluster, id: string): Promise<void> {
 }
 
 /** Checks that the summaries contain the loss of all steps, also of those directly before the program has ended. */
-async function expectWholeCurve(cluster: TestCluster, { summaryDir }: JobStatus): Promise<void> {
+async function expectWholeCurve(cluster: TestCluster, { summaryUri }: JobStatus): Promise<void> {
   const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
-  const reader = new ScalarReader({ storage, dir: summaryDir, log: pino({ level: 'silent' }), maxWaitMs: 60_000 });
+  const reader = new ScalarReader({ storage, dir: summaryUri, log: pino({ level: 'silent' }), maxWaitMs: 60_000 });
   try {
     const { runs } = await reader.charts();
     const curves = runs.map(({ name, scalars }) => [name, scalars.map(({ tag, steps }) => [tag, steps])]);
@@ -116,7 +116,7 @@ function resultIn(stdout: string): { loss: number; accuracy: number } {
 export async function compareWithLauncher(cluster: TestCluster, job: Omit<FrameworkJob, 'data'>, launch: readonly string[]): Promise<void> {
   const data = await smallMnist(EXAMPLES);
   const final = await trainWithKill(cluster, { ...job, data });
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150, message: '' });
+  expect(final).toMatchObject({ state: 'succeeded', generations: 2, checkpointStep: 150, message: '' });
   if (job.hasSummaries) {
     await expectWholeCurve(cluster, final);
   }

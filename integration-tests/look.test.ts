@@ -117,10 +117,10 @@ describe.each([
     for (const top of again) {
       expect(await top.exitCode).toBe(0);
       expect(top.raw.indexOf(ENTERED)).toBeLessThan(top.raw.indexOf(LEFT));
-      await top.sees(new RegExp(`${id} SUCCEEDED`));
+      await top.sees(new RegExp(`${id} succeeded`));
       expect(top.cursorShown).toBe(true);
     }
-    expect((await at.run(['top', id])).stdout).toContain(`${id} SUCCEEDED`);
+    expect((await at.run(['top', id])).stdout).toContain(`${id} succeeded`);
     const { exitCode, stdout } = await following.result;
     expect(exitCode).toBe(0);
     const followed = jsonLines(stdout);
@@ -147,7 +147,7 @@ describe.each([
       await listShows(id);
     }
     await fail();
-    await until(async () => (await at.run(['status', id])).stdout.includes(`${id} FAILED`), { describe: 'the job has failed' });
+    await until(async () => (await at.run(['status', id])).stdout.includes(`${id} failed`), { describe: 'the job has failed' });
     // The job reports its end before YARN does.
     if (at.onYarn) {
       await cluster.ended(id);
@@ -156,9 +156,10 @@ describe.each([
     expect(over).toMatch(/^first failure\n {2}worker:1: .*code 3\n {4}TypeError: loss is not a function\n/);
     const [value] = jsonLines((await at.run(['describe', id, '--output', 'json'])).stdout);
     expect(value).toMatchObject({
-      applicationId: id,
+      kind: 'JobDescription',
+      id,
       failure: { role: 'worker', index: 1, cause: { kind: 'program', exit: { code: 3 } }, lines: ['TypeError: loss is not a function'] },
-      state: 'FAILED',
+      state: 'failed',
       roles: [{ name: 'worker' }, { name: 'watcher' }],
       tasks: [
         { role: 'worker', containers: [{ containerId: expect.stringMatching(/^container_/) }] },
@@ -170,7 +171,7 @@ describe.each([
       yarn: at.onYarn ? { state: 'FINISHED', finalStatus: 'FAILED', attempts: [{ number: 1 }] } : null,
     });
     if (at.onYarn) {
-      expect((await at.run(['list', '--state', 'failed'])).stdout).toMatch(new RegExp(`^${id} .*FAILED`, 'm'));
+      expect((await at.run(['list', '--state', 'failed'])).stdout).toMatch(new RegExp(`^${id} .*failed`, 'm'));
       await historyShows(id);
     }
   });
@@ -182,7 +183,7 @@ describe.each([
     const refused = at.terminal(['kill', id], 80);
     await refused.sees(/Kill this job\? \[y\/N\] $/);
     expect(refused.text()).toMatch(
-      new RegExp(`^${id} {2}looked at {2}RUNNING\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}the job has taken `),
+      new RegExp(`^${id} {2}looked at {2}running\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}the job has taken `),
     );
     refused.type('\r');
     expect(await refused.exitCode).toBe(1);
@@ -200,7 +201,7 @@ describe.each([
     expect(await agreed.exitCode).toBe(0);
     expect(agreed.text()).toMatch(new RegExp(`killed ${id} \\(looked at, 3 of 3 tasks were running\\)\n {2}2 worker on `));
     const again = await at.run(['kill', id, '--output', 'json']);
-    expect(jsonLines(again.stdout)).toMatchObject([{ killed: false, state: 'KILLED', roles: [] }]);
+    expect(jsonLines(again.stdout)).toMatchObject([{ killed: false, state: 'killed', roles: [] }]);
     expect(again.exitCode).toBe(0);
     if (at.onYarn) {
       await noneLeft(cluster, id);
@@ -215,9 +216,9 @@ async function topShowsAllJobs(at: Place, id: string): Promise<void> {
   await running(at, other.id);
   const once = await at.run(['top']);
   expect(once.stdout).toMatch(/^2 jobs of yours/);
-  expect(once.stdout).toMatch(new RegExp(`^${other.id} +second .*RUNNING .* 3/3`, 'm'));
+  expect(once.stdout).toMatch(new RegExp(`^${other.id} +second .*running .* 3/3`, 'm'));
   const top = at.terminal(['top', '--all-users', '--interval', '0.3'], 80);
-  await top.sees(new RegExp(`${id} .*RUNNING`));
+  await top.sees(new RegExp(`${id} .*running`));
   await cluster.run(['kill', other.id]);
   await top.sees(/^1 job of all users/m);
   top.type('\x03');
@@ -229,11 +230,11 @@ async function topShowsAllJobs(at: Place, id: string): Promise<void> {
 /** `list` shows progress and the reason for waiting, and filters jobs by state. The job `id` runs. */
 async function listShows(id: string): Promise<void> {
   const list = async (...words: string[]): Promise<string> => (await cluster.run(['list', ...words])).stdout;
-  expect(await list()).toMatch(new RegExp(`^${id} +looked .*RUNNING .* 3/3`, 'm'));
+  expect(await list()).toMatch(new RegExp(`^${id} +looked .*running .* 3/3`, 'm'));
   expect(await list('--state', 'running', '--limit', '1')).toContain(id);
   expect(await list('--state', 'waiting')).toBe('No jobs found.\n');
   expect(jsonLines(await list('--name', 'LOOKED', '--output', 'json'))).toMatchObject([
-    { id, phase: 'RUNNING', waiting: '', job: { tasksRunning: 3, tasks: 3 } },
+    { id, state: 'running', message: '', tasksRunning: 3, tasksTotal: 3 },
   ]);
   const folder = await temporaryFolder();
   const large =
@@ -245,7 +246,7 @@ async function listShows(id: string): Promise<void> {
     describe: () => list(),
   });
   await cluster.run(['kill', waiting]);
-  expect((await cluster.run(['list', '--state', 'runing'])).stderr).toContain('did you mean RUNNING?');
+  expect((await cluster.run(['list', '--state', 'runing'])).stderr).toContain('did you mean running?');
   expect((await cluster.run(['list', '--queue', 'defualt'])).stderr).toContain('The cluster has no queue defualt; did you mean default?');
   expect((await cluster.run(['list', '--limit', '0'])).exitCode).toBe(2);
 }
@@ -264,12 +265,12 @@ async function historyShows(id: string): Promise<void> {
     await cluster.hdfsWrite(`${to}/${file}`, Buffer.from(text));
   }
   await cluster.hdfsGive(`${to}`, 'alice');
-  expect((await cluster.run(['status', old])).stdout).toContain(`${old} FAILED`);
+  expect((await cluster.run(['status', old])).stdout).toContain(`${old} failed`);
   const page = (await cluster.run(['describe', old])).stdout;
   expect(page).toMatch(/^first failure\n {2}worker:1: /);
   expect(page).not.toContain('YARN');
-  expect((await cluster.run(['events', old, '--type', 'job-finished'])).stdout).toContain('FAILED');
-  expect(await cluster.run(['kill', old])).toMatchObject({ exitCode: 0, stdout: `${old} had already ended: FAILED\n` });
+  expect((await cluster.run(['events', old, '--type', 'job-finished'])).stdout).toContain('failed');
+  expect(await cluster.run(['kill', old])).toMatchObject({ exitCode: 0, stdout: `${old} had already ended: failed\n` });
   expect((await cluster.run(['describe', old], { env: { HADOOP_USER_NAME: 'bob' } })).stderr).toContain(`has no application ${old}`);
 }
 

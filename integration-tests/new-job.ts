@@ -31,8 +31,8 @@ export async function expectNewJobResumes(framework: NewJobFramework, python: st
   };
   const undisturbed = await run(`exec ${python} train.py`);
   const resumed = await run(FAILING.replaceAll('PYTHON', python));
-  expect(undisturbed.final).toMatchObject({ state: 'SUCCEEDED', generations: 1 });
-  expect(resumed.final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: undisturbed.final.checkpointStep });
+  expect(undisturbed.final).toMatchObject({ state: 'succeeded', generations: 1 });
+  expect(resumed.final).toMatchObject({ state: 'succeeded', generations: 2, checkpointStep: undisturbed.final.checkpointStep });
   expect(resumed.output).toBe(undisturbed.output);
   for (const { kept } of [undisturbed, resumed]) {
     for (const file of files) {

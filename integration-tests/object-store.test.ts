@@ -106,7 +106,7 @@ checkpoint: {dir: '${root}/job/checkpoints', everySteps: 20}
 
   const { stdout, stderr, exitCode } = await cluster.run(words, { env: store().environment });
   expect(exitCode, `${stdout}${stderr}`).toBe(0);
-  const { applicationId } = jsonLines(stdout).at(-1) as { applicationId: string };
+  const { id: applicationId } = jsonLines(stdout).at(-1) as { id: string };
   await expectSeen(storage, `${root}/files`);
   const inJob = await reportIn(`${root}/job`);
   // 200 records in batches of 10 for 3 epochs; the second generation resumes after step 20.

@@ -69,7 +69,7 @@ test('a killed worker restarts alone, a killed server restarts all tasks, and bo
   await cluster.ended(training.id);
   await noneLeft(cluster, training.id);
   const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${training.id}/final.json`)).toString()) as JobStatus;
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, step: 750, checkpointStep: 750 });
+  expect(final).toMatchObject({ state: 'succeeded', generations: 2, step: 750, checkpointStep: 750 });
   expect(final.tasks.map(({ role, index, state }) => `${role}:${index} ${state}`)).toEqual([
     'worker:0 succeeded',
     'worker:1 succeeded',

@@ -99,7 +99,7 @@ test('on this machine, each program starts in a folder without changes by other 
     const { exitCode, stdout } = await runCommand(words, { env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined } });
     expect(exitCode).toBe(0);
     expectPristine(job, run);
-    const id = jsonLines(stdout).find((line) => typeof line.applicationId === 'string')?.applicationId as string;
+    const id = jsonLines(stdout).find((line) => typeof line.id === 'string')?.id as string;
     const { containers } = localPaths(root, id);
     const left = (): string[] => readdirSync(containers).flatMap((container) => readdirSync(path.join(containers, container, 'work')));
     expect(left()).toContain('source');

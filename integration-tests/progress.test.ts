@@ -30,7 +30,7 @@ test('YARN shows the share of steps of a running job, which never decreases', as
     'name: progress\nframework: none\nruntime: system\nsource: .\ncommand: node report.cjs\nheartbeat: {interval: 200ms}\nroles: {worker: {resources: {memory: 256m}}}\n',
   );
   const { stdout } = await cluster.run(['submit', '--conf', file, '--detach', '--output', 'json']);
-  const id = jsonLines(stdout).find((line) => typeof line.applicationId === 'string')?.applicationId as string;
+  const id = jsonLines(stdout).find((line) => typeof line.id === 'string')?.id as string;
   const progress = async () => (await cluster.application(id)).progress;
   writeFileSync(path.join(folder, 'step'), '10');
   await until(async () => (await progress()) === 25, { describe: () => cluster.application(id) });

@@ -47,7 +47,7 @@ async function submitted(
     env,
   });
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
-  const id = jsonLines(stdout).find((line) => typeof line.applicationId === 'string')?.applicationId as string;
+  const id = jsonLines(stdout).find((line) => typeof line.id === 'string')?.id as string;
   const logs = await cluster.run(['logs', id]);
   const printed = [...logs.stdout.matchAll(/\{"idna.*\}/g)].map(([line]) => JSON.parse(line) as Printed);
   return { id, printed, stdout, output: logs.stdout };

@@ -186,7 +186,7 @@ describe('a later job waits for an earlier job that its user may not view', () =
     if (bobs === undefined) {
       throw new Error(stderr);
     }
-    await until(async () => (await status(bobs, BOB))?.state === 'RUNNING', { describe: 'the job of bob runs' });
+    await until(async () => (await status(bobs, BOB))?.state === 'running', { describe: 'the job of bob runs' });
     // YARN shows the start time to bob only.
     const seen = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${bobs}?user.name=${USER}`);
     expect(await seen.json()).toMatchObject({ app: { startedTime: 0 } });
@@ -195,12 +195,12 @@ describe('a later job waits for an earlier job that its user may not view', () =
     const waiting = await until(
       async () => {
         const first = await status(early, USER);
-        return first?.state === 'STARTING' || first === null ? undefined : first;
+        return first?.state === 'starting' || first === null ? undefined : first;
       },
       { describe: 'the later job reports its state' },
     );
     expect(waiting).toMatchObject({
-      state: 'WAITING',
+      state: 'waiting',
       message: expect.stringContaining(`${bobs} holds 2 gpus, and this job requests 2 gpus`),
     });
     await writeFile(flag, '');
@@ -222,8 +222,8 @@ describe('a later job waits for an earlier job that its user may not view', () =
     });
     // When the two jobs check their limits, neither has a container. The ResourceManager's submission times then decide their order.
     await handmade.submit({ id: early, job: twoGpus });
-    await until(async () => (await status(holds, USER))?.state === 'RUNNING', { describe: 'the first job runs' });
-    await until(async () => (await status(early, USER))?.state === 'WAITING', { describe: 'the second job waits' });
+    await until(async () => (await status(holds, USER))?.state === 'running', { describe: 'the first job runs' });
+    await until(async () => (await status(early, USER))?.state === 'waiting', { describe: 'the second job waits' });
     await writeFile(flag, '');
     expect(await cluster.ended(early)).toMatchObject({ finalStatus: 'SUCCEEDED' });
     expect(await cluster.ended(holds)).toMatchObject({ finalStatus: 'SUCCEEDED' });

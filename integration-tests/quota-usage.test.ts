@@ -45,7 +45,7 @@ async function submit(user: string, queue: string, workers: number): Promise<{ i
   if (submitted === undefined) {
     throw new Error(stderr);
   }
-  return { id: String(submitted.applicationId), end: () => writeFile(flag, '') };
+  return { id: String(submitted.id), end: () => writeFile(flag, '') };
 }
 
 async function reaches(id: string, user: string, state: string): Promise<void> {
@@ -76,9 +76,9 @@ function rows({ totals }: QuotaUsage): string[] {
 
 test('quotas usage counts running and waiting jobs by role, user, group and queue, and shows why a job waits', async () => {
   const first = await submit('alice', 'gpu', 3);
-  await reaches(first.id, 'alice', 'RUNNING');
+  await reaches(first.id, 'alice', 'running');
   const second = await submit('bob', 'gpu', 2);
-  await reaches(second.id, 'bob', 'WAITING');
+  await reaches(second.id, 'bob', 'waiting');
   const seen = await usage();
   expect(seen).toMatchObject({ from: expect.stringMatching(/^hdfs:.*site\.yaml$/), over: 'wait', undeclared: [] });
   expect(rows(seen)).toEqual([
@@ -92,7 +92,7 @@ test('quotas usage counts running and waiting jobs by role, user, group and queu
   ]);
   expect(seen.waiting).toEqual([
     {
-      applicationId: second.id,
+      id: second.id,
       user: 'bob',
       queue: 'gpu',
       shortages: [
@@ -119,10 +119,10 @@ test('quotas usage counts running and waiting jobs by role, user, group and queu
   expect(stdout).toContain(`${second.id} of bob waits`);
 
   await first.end();
-  await reaches(second.id, 'bob', 'RUNNING');
+  await reaches(second.id, 'bob', 'running');
   const after = await usage();
   expect(rows(after)).toContain('gpu worker: gpus 2/4, 1 + 0');
   expect(after.waiting).toEqual([]);
   await second.end();
-  await reaches(second.id, 'bob', 'SUCCEEDED');
+  await reaches(second.id, 'bob', 'succeeded');
 });

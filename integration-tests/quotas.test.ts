@@ -78,7 +78,7 @@ async function submit({
   if (submitted === undefined) {
     throw new Error(stderr);
   }
-  return { id: String(submitted.applicationId), end: () => writeFile(flag, '') };
+  return { id: String(submitted.id), end: () => writeFile(flag, '') };
 }
 
 async function status(
@@ -133,13 +133,13 @@ test('when two jobs submitted at the same time exceed a limit together, one job 
     (typeof submitted)[0],
   ];
   const other = await submit({ user: 'carol', workers: 3, queue: 'default', words: STAGED.flatMap((each) => ['--set', each]) });
-  await reaches(first.id, first.user, 'RUNNING');
-  const waiting = await reaches(second.id, second.user, 'WAITING');
+  await reaches(first.id, first.user, 'running');
+  const waiting = await reaches(second.id, second.user, 'waiting');
   expect(waiting.message).toBe(
     `Waiting for other jobs to end: quotas.queues.gpu.roles.worker.total.gpus is 4 gpus, of which ${first.id} holds 3 gpus, and this job requests 3 gpus.`,
   );
   expect(waiting.tasks.every(({ containerId }) => containerId === null)).toBe(true);
-  await reaches(other.id, 'carol', 'RUNNING');
+  await reaches(other.id, 'carol', 'running');
   // For a job without resource tags, tony-ts uses the ResourceManager's report. All users can see the resources of a job in this report,
   // but not the number of its containers.
   const resourceManager = ResourceManager.of(configuration, 'carol');
@@ -149,10 +149,10 @@ test('when two jobs submitted at the same time exceed a limit together, one job 
     resourceManager.close();
   }
   await first.end();
-  await reaches(second.id, second.user, 'RUNNING');
+  await reaches(second.id, second.user, 'running');
   await Promise.all([second.end(), other.end()]);
-  expect((await reaches(second.id, second.user, 'SUCCEEDED')).state).toBe('SUCCEEDED');
-  await reaches(other.id, 'carol', 'SUCCEEDED');
+  expect((await reaches(second.id, second.user, 'succeeded')).state).toBe('succeeded');
+  await reaches(other.id, 'carol', 'succeeded');
 });
 
 describe("the ApplicationMaster rejects a job beyond the site file's limits that the client accepted because of", () => {
@@ -162,7 +162,7 @@ describe("the ApplicationMaster rejects a job beyond the site file's limits that
   ])('%s', async (_, changes) => {
     await settle('roles: {worker: {instances: 2, task: {gpus: 1}}}');
     const { id } = await submit({ user: 'alice', workers: 3, environment: { TONY_CONF_DIR: cheating }, ...changes });
-    const { message } = await reaches(id, 'alice', 'FAILED');
+    const { message } = await reaches(id, 'alice', 'failed');
     expect(message).toMatch(
       /^The job exceeds the limits in hdfs:\S+\/apps\/tony-ts\/site\.yaml\. quotas\.roles\.worker\.instances: role worker requests 3 tasks, but the limit is 2/,
     );
@@ -182,8 +182,8 @@ test('with `over: fail`, a job that exceeds a limit together with others fails i
   await settle('over: fail\ngroups: {research: {total: {gpus: 4}}}');
   const first = await submit({ user: 'alice', workers: 3 });
   const second = await submit({ user: 'bob', workers: 2, queue: 'default' });
-  const { message } = await reaches(second.id, 'bob', 'FAILED');
+  const { message } = await reaches(second.id, 'bob', 'failed');
   expect(message).toContain(`quotas.groups.research.total.gpus is 4 gpus, of which ${first.id} holds 3 gpus, and this job requests 2 gpus`);
   await first.end();
-  await reaches(first.id, 'alice', 'SUCCEEDED');
+  await reaches(first.id, 'alice', 'succeeded');
 });

@@ -104,7 +104,7 @@ test("an application's container receives its files, environment and secrets, an
   expect(await resourceManager.applications({ user: USER, tags: ['rest'], states: ['ACCEPTED'] })).toMatchObject([{ id: applicationId }]);
   expect(await resourceManager.applications({ types: ['A TYPE THAT NOBODY HAS'] })).toEqual([]);
   // The application has not registered, so it has no pages.
-  expect(await resourceManager.proxy(applicationId, 'tony/api/job')).toBeNull();
+  expect(await resourceManager.proxy(applicationId, 'tony/api/v1/job')).toBeNull();
 
   const log = async (file: string): Promise<string> => {
     const answer = await fetch(`http://${attempt?.nodeHttp}/ws/v1/node/containers/${attempt?.containerId}/logs/${file}?user.name=${USER}`);

@@ -53,7 +53,7 @@ export async function trainOnRows(
   await writeFile(file, `${yaml.join('\n')}\n`);
   const { exitCode, stdout, stderr } = await cluster.run(['submit', '--conf', file, '--output', 'json'], { env });
   expect(exitCode, stderr + stdout).toBe(0);
-  const { applicationId: id } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
+  const { id } = jsonLines(stdout).find(({ type }) => type === 'result') as { id: string };
   const shown = await cluster.run(['history', 'show', id, '--output', 'json'], { env });
   const [{ status }] = jsonLines(shown.stdout) as [{ status: { checkpointDir: string } }];
   expect(status, shown.stderr + shown.stdout).toMatchObject({ checkpointStep: 6 });

@@ -111,11 +111,11 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
       lines.push(`${task} ${text}`);
     }
   }
-  expect(await again.report()).toMatchObject({ state: 'SUCCEEDED', diagnostics: '' });
+  expect(await again.report()).toMatchObject({ state: 'succeeded', message: '' });
   expect(lines.sort()).toEqual([0, 1, 2, 3].map((rank) => `worker:${rank} hello from ${rank} of 4`));
   expect(await again.result()).toEqual({ sum: 106, rank: 0 });
   expect(await job.result()).toEqual({ sum: 106, rank: 0 });
-  expect(await job.status()).toMatchObject({ phase: 'FINISHED', result: { state: 'SUCCEEDED' } });
+  expect(await job.status()).toMatchObject({ state: 'succeeded', yarn: { state: 'FINISHED', finalStatus: 'SUCCEEDED' } });
   again.close();
   job.close();
   await noneLeft(cluster, job.id);
@@ -136,7 +136,7 @@ test('on a cluster, an exception in a worker and a kill of the job both reject t
   });
   await expect(failing).rejects.toThrow(/^application_\d+_\d+ has failed in worker:1: TypeError: not on the cluster\n/);
   const job = await start({ ...options, instances: 1 }, () => new Promise<void>((done) => setTimeout(done, 300_000)));
-  await until(async () => (await job.status()).status?.tasks[0]?.state === 'running', { describe: () => job.status() });
+  await until(async () => (await job.status()).tasks[0]?.state === 'running', { describe: () => job.status() });
   expect(await job.kill()).toMatchObject({ killed: true });
   await expect(job.result()).rejects.toThrow(/was killed/);
   job.close();

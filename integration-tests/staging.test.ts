@@ -36,7 +36,7 @@ interface Line {
   readonly type: string;
   readonly name?: string;
   readonly uploaded?: boolean;
-  readonly applicationId?: string;
+  readonly id?: string;
 }
 
 async function submit(
@@ -51,7 +51,7 @@ async function submit(
   const staged = Object.fromEntries(lines.filter(({ type }) => type === 'staged').map(({ name, uploaded }) => [name, uploaded]));
   const last = lines.at(-1);
   expect(last).toMatchObject({ type: 'submitted' });
-  const id = last?.applicationId ?? '';
+  const id = last?.id ?? '';
   // The next test must not find this job running, even if this test fails.
   onTestFinished(async () => void (await cluster.run(['kill', id], { env })));
   return { staged, id };
@@ -188,8 +188,8 @@ test('prune removes cache entries that no job uses, and keeps the entries that t
 
   const sources = (await listed()).filter(({ contents }) => contents[0]?.kind === 'source');
   expect(sources).toMatchObject([
-    { usedBy: [second.id], lastUse: { applicationId: second.id, name: 'staged' } },
-    { usedBy: [], lastUse: { applicationId: first.id } },
+    { usedBy: [second.id], lastUse: { id: second.id, name: 'staged' } },
+    { usedBy: [], lastUse: { id: first.id } },
   ]);
   expect((await cluster.run(['cache'], { env })).stdout).toMatch(new RegExp(`^source +\\d.* ${second.id} +now$`, 'm'));
   expect(await prune()).toBe('0 entries, 0 B removed\n');

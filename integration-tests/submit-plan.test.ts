@@ -4,6 +4,8 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import type { JobPlan } from '../client/plan/job-plan.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
+const MEBIBYTE = 1 << 20;
+
 /** The plan that `submit` prints before it starts a job. The cluster has two nodes, each with 8 GiB, 8 vcores and 4 GPUs. */
 
 const cluster = useCluster();
@@ -44,7 +46,7 @@ const planIn = (all: readonly Value[]) => all.find(({ type }) => type === 'plan'
 
 async function start(words: readonly string[]): Promise<{ id: string; plan: PlanValue; end: () => Promise<void> }> {
   const all = await values([...words, '--detach']);
-  const id = String(all.find(({ type }) => type === 'submitted')?.applicationId);
+  const id = String(all.find(({ type }) => type === 'submitted')?.id);
   const end = async (): Promise<void> => {
     await cluster.run(['kill', id]);
     await cluster.ended(id);
@@ -66,11 +68,14 @@ describe('a dry run', () => {
       user: 'alice',
       queue: 'gpu',
       containers: [
-        { role: 'ApplicationMaster', instances: { least: 1, most: 1 }, resources: { memory: 1024, vcores: 1 }, fitNow: 1 },
-        { role: 'worker', instances: { least: 2, most: 2 }, resources: { memory: 512, vcores: 1, gpus: 1 }, fitNow: 2 },
+        { role: 'ApplicationMaster', instances: { min: 1, max: 1 }, resources: { memoryBytes: 1024 * MEBIBYTE, vcores: 1 }, fitNow: 1 },
+        { role: 'worker', instances: { min: 2, max: 2 }, resources: { memoryBytes: 512 * MEBIBYTE, vcores: 1, gpus: 1 }, fitNow: 2 },
       ],
-      total: { containers: { least: 3, most: 3 }, resources: { memory: { least: 2048, most: 2048 }, gpus: { least: 2, most: 2 } } },
-      headroom: { queue: 'root.gpu', maximum: { memory: 16384, vcores: 16, gpus: 8 } },
+      total: {
+        containers: { min: 3, max: 3 },
+        resources: { memoryBytes: { min: 2048 * MEBIBYTE, max: 2048 * MEBIBYTE }, gpus: { min: 2, max: 2 } },
+      },
+      headroom: { queue: 'root.gpu', maximum: { memoryBytes: 16384 * MEBIBYTE, vcores: 16, gpus: 8 } },
       verdict: { type: 'fits' },
       notes: [],
     });
@@ -122,7 +127,7 @@ test('uploads have the planned size, and the next plan needs no upload', async (
   const again = planIn(await values([...words, '--dry-run']));
   expect(again.uploads).toEqual(uploads.map(({ name, bytes }) => ({ name, bytes, missing: 0 })));
   expect(again.uploadBytes).toBe(0);
-  const id = String(all.find(({ type }) => type === 'submitted')?.applicationId);
+  const id = String(all.find(({ type }) => type === 'submitted')?.id);
   await cluster.run(['kill', id]);
   await cluster.ended(id);
 });
@@ -147,7 +152,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     expect(limited.verdict).toEqual({ type: 'waits', reasons: [...('reasons' in plan.verdict ? plan.verdict.reasons : []), taken] });
     await settle('fail');
     const refused = planIn(await values([...words, '--dry-run'], 2, { TONY_CONF_DIR: site }));
-    expect(refused.verdict).toEqual({ type: 'refused', reasons: [taken] });
+    expect(refused.verdict).toEqual({ type: 'rejected', reasons: [taken] });
     const second = await start(words);
     expect(second.plan.verdict).toEqual(plan.verdict);
     await second.end();
@@ -166,13 +171,17 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
       );
       expect(waiting).toMatch(/^Application is Activated, waiting for resources to be assigned for AM: /);
       const { stdout } = await cluster.run(['list', '--output', 'json']);
-      expect((jsonLines(stdout) as { id: string }[]).find(({ id }) => id === third.id)).toMatchObject({ waiting, phase: 'ACCEPTED' });
+      expect((jsonLines(stdout) as { id: string }[]).find(({ id }) => id === third.id)).toMatchObject({
+        message: waiting,
+        state: 'waiting',
+        yarn: { state: 'ACCEPTED' },
+      });
       const late = await request({ lines: ['master: {vcores: 8, startTimeout: 2s}'] });
       const followed = await cluster.run([...late.words, '--output', 'json']);
       expect(followed.exitCode).toBe(1);
       expect(jsonLines(followed.stdout).at(-1)).toMatchObject({
         type: 'result',
-        state: 'KILLED',
+        state: 'killed',
         diagnostics: expect.stringContaining('The ApplicationMaster did not start within 2 s (master.startTimeout).'),
       });
     } finally {
@@ -207,5 +216,5 @@ test('submit rejects a job that fits no node before any upload, and reports all 
   expect((await cluster.applications()).length).toBe(before);
   const [plan, ...others] = await values([...impossible, '--dry-run'], 2);
   expect(others).toEqual([]);
-  expect(plan).toMatchObject({ type: 'plan', verdict: { type: 'never', reasons: { length: 4 } } });
+  expect(plan).toMatchObject({ type: 'plan', verdict: { type: 'impossible', reasons: { length: 4 } } });
 });

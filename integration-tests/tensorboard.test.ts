@@ -79,7 +79,7 @@ describe('TensorBoard on this machine', () => {
     const [, base = '', token = ''] = await command.output(/^pages: (\S+)\?token=(\w+)$/m);
     const get = (place: string) =>
       fetch(`${base}${place}`, { headers: { authorization: `Bearer ${token}` }, signal: AbortSignal.timeout(60_000) });
-    const status = async () => (await (await get('tony/api/job')).json()) as JobStatus;
+    const status = async () => (await (await get('tony/api/v1/job')).json()) as JobStatus;
     return { root, command, get, status, go };
   }
 
@@ -87,8 +87,8 @@ describe('TensorBoard on this machine', () => {
 
   test('serves the curves, restarts after a kill of its process or executor, and ends with the job', async () => {
     const { root, command, get, status, go } = await start();
-    const { summaryDir } = await served(status);
-    const folder = path.join(new URL(summaryDir).pathname, 'train');
+    const { summaryUri } = await served(status);
+    const folder = path.join(new URL(summaryUri).pathname, 'train');
     await mkdir(folder, { recursive: true });
     await writeFile(path.join(folder, 'events.out.tfevents.1'), events('loss', [1, 2, 3]));
     const shown = () => until(async () => (await runs(get)).includes('train'), { describe: () => runs(get) });
@@ -108,7 +108,7 @@ describe('TensorBoard on this machine', () => {
     await until(async () => containerOf(await status()) !== before, { describe: status });
     await served(status);
     await shown();
-    expect(await status()).toMatchObject({ state: 'RUNNING', failure: null, generations: 1 });
+    expect(await status()).toMatchObject({ state: 'running', failure: null, generations: 1 });
 
     await go();
     expect((await command.result).exitCode).toBe(0);
@@ -161,7 +161,7 @@ describe('TensorBoard on YARN', () => {
     const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
     const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';
     const status = async () => (JSON.parse((await cluster.run(['status', id, '--output', 'json'])).stdout) as { status: JobStatus }).status;
-    const { summaryDir } = await served(status);
+    const { summaryUri } = await served(status);
     const asUser = (place: string) =>
       fetch(`${cluster.resourceManager}/proxy/${id}/${place}${place.includes('?') ? '&' : '?'}user.name=${USER}`, {
         signal: AbortSignal.timeout(60_000),
@@ -169,7 +169,7 @@ describe('TensorBoard on YARN', () => {
 
     const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(cluster.environment()), user: USER });
     onTestFinished(() => storage.close());
-    const eventFile = joinUri(summaryDir, 'train', 'events.out.tfevents.1');
+    const eventFile = joinUri(summaryUri, 'train', 'events.out.tfevents.1');
     await storage.write(eventFile, events('loss', [1, 2]));
     await until(async () => (await runs(asUser)).includes('train'), { describe: () => runs(asUser) });
     const points = async () => {

@@ -126,7 +126,7 @@ test('training resumes from the newest checkpoint after each failure, still reac
   expect(notices.filter((notice) => notice.includes('resumes from')).length).toBeGreaterThan(0);
   await continuesWithAnotherMaster(training, programs);
   const result = await training.result();
-  expect(result).toMatchObject({ state: 'SUCCEEDED', generations: 4, masterAttempt: 2, diagnostics: '' });
+  expect(result).toMatchObject({ state: 'succeeded', generations: 4, masterAttempt: 2, message: '' });
   expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.975);
 
   const steps = await training.steps();
@@ -173,7 +173,7 @@ async function skipsDamagedCheckpoints(dir: string, settings: readonly string[])
   }
   expect(notices.some((notice) => notice.includes('resumes from') && notice.includes(`step ${stepOf(good)}`))).toBe(true);
   const result = await training.result();
-  expect(result.state).toBe('SUCCEEDED');
+  expect(result.state).toBe('succeeded');
   expect(result.metrics['test/accuracy']).toBeGreaterThanOrEqual(0.975);
   expect((await training.steps())[0]).toEqual([1, stepOf(good) + 1]);
 }

@@ -121,13 +121,13 @@ async function failure(options: Options): Promise<{ client: string; yarn: YarnAp
   const { file } = await jobFile(options);
   const { stdout, exitCode } = await cluster.run(['submit', '--conf', file, '--output', 'json']);
   expect(exitCode).toBe(1);
-  const result = jsonLines(stdout).at(-1) as { state: string; applicationId: string; diagnostics: string };
-  expect(result.state).toBe('FAILED');
-  const yarn = await cluster.ended(result.applicationId);
+  const result = jsonLines(stdout).at(-1) as { state: string; id: string; message: string };
+  expect(result.state).toBe('failed');
+  const yarn = await cluster.ended(result.id);
   expect(yarn).toMatchObject({ state: 'FINISHED', finalStatus: 'FAILED' });
-  const status = await cluster.run(['status', result.applicationId]);
-  await noneLeft(cluster, result.applicationId);
-  return { client: result.diagnostics, yarn, status: status.stdout };
+  const status = await cluster.run(['status', result.id]);
+  await noneLeft(cluster, result.id);
+  return { client: result.message, yarn, status: status.stdout };
 }
 
 describe('a job continues', () => {
@@ -167,7 +167,7 @@ describe('a job continues', () => {
     const job = await startJob();
     const programs = await job.programs(1);
     const running = (attempt: number) =>
-      cluster.reached(job.id, ({ masterAttempt, state }) => masterAttempt === attempt && state === 'RUNNING');
+      cluster.reached(job.id, ({ masterAttempt, state }) => masterAttempt === attempt && state === 'running');
     await cluster.kill('resourcemanager');
     await cluster.kill('namenode');
     await cluster.heal();
@@ -247,7 +247,7 @@ test.each([
   }
   try {
     await cluster.kill(lost);
-    await until(async () => (await job.status()).generations > 1 || (await job.status()).state !== 'RUNNING', {
+    await until(async () => (await job.status()).generations > 1 || (await job.status()).state !== 'running', {
       describe: () => job.status().catch(String),
     });
     if (stopped !== null) {
@@ -274,7 +274,7 @@ test.each([
   expect(final.tasks.map(({ failures }) => failures)).toEqual([0, 0]);
   expect([final.masterAttempt, final.orphanedContainers]).toEqual([withMaster ? 2 : 1, []]);
   const events = (await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${job.id}/events-${final.masterAttempt}.jsonl`)).toString();
-  const losses = parseEntries(events).filter(({ event }) => event === 'node-lost');
+  const losses = parseEntries(events).filter(({ type }) => type === 'node-lost');
   expect(losses).toMatchObject([{ node: expect.stringMatching(new RegExp(`:${lostPort}$`)) }]);
 });
 
@@ -423,7 +423,7 @@ test('status, list, logs and top report an ApplicationMaster that hangs, and the
       expect(shown, command.join(' ')).toMatchObject({ stdout: expect.stringMatching(sentence), exitCode: 0 });
     }
     const { stdout } = await cluster.run(['status', job.id, '--output', 'json']);
-    expect(JSON.parse(stdout)).toMatchObject({ phase: 'RUNNING', masterSilentMs: expect.any(Number) });
+    expect(JSON.parse(stdout)).toMatchObject({ state: 'running', masterSilentMs: expect.any(Number) });
     const logs = await cluster.run(['logs', job.id, 'worker:0']);
     expect(logs).toMatchObject({ stdout: expect.stringContaining('alive'), stderr: expect.stringMatching(sentence), exitCode: 0 });
   } finally {
@@ -433,7 +433,7 @@ test('status, list, logs and top report an ApplicationMaster that hangs, and the
     describe: () => job.status(),
   });
   expect(programs.filter(isAlive)).toEqual(programs);
-  expect(await job.status()).toMatchObject({ state: 'RUNNING', generations: 1, masterAttempt: 1 });
+  expect(await job.status()).toMatchObject({ state: 'running', generations: 1, masterAttempt: 1 });
   expect((await cluster.run(['kill', job.id])).exitCode).toBe(0);
   expect(await cluster.ended(job.id)).toMatchObject({ state: 'KILLED' });
   await noneLeft(cluster, job.id);
@@ -443,9 +443,9 @@ test('status, list, logs and top report an ApplicationMaster that hangs, and the
 test('only its owner sees a job, and secrets appear in no arguments, environments, logs, job.json, history or YARN responses', async () => {
   const job = await startJob({ command: ['echo to stdout; echo to stderr >&2', ...PROGRAM] });
   await job.programs(1);
-  expect(await job.status()).toMatchObject({ applicationId: job.id, state: 'RUNNING' });
+  expect(await job.status()).toMatchObject({ id: job.id, state: 'running' });
   const page = async (user: string) =>
-    (await fetch(`${cluster.resourceManager}/proxy/${job.id}/tony/api/job?user.name=${user}`, { signal: AbortSignal.timeout(10_000) }))
+    (await fetch(`${cluster.resourceManager}/proxy/${job.id}/tony/api/v1/job?user.name=${user}`, { signal: AbortSignal.timeout(10_000) }))
       .status;
   expect([await page('bob'), await page('dr.who')]).toEqual([403, 403]);
   const master = await job.process('application-master.mjs');

@@ -32,7 +32,12 @@ export interface TonyMessages {
     readonly progress: TonyMessages['Progress'] | null;
     readonly clock: number;
   };
-  Usage: { readonly rssBytes: number; readonly cpuCores: number; readonly gpus: readonly TonyMessages['Gpu'][]; readonly stopped: boolean };
+  Usage: {
+    readonly memoryBytes: number;
+    readonly cpuCores: number;
+    readonly gpus: readonly TonyMessages['Gpu'][];
+    readonly stopped: boolean;
+  };
   Gpu: { readonly index: number; readonly utilization: number; readonly memoryUsedBytes: number; readonly memoryTotalBytes: number };
   Progress: {
     readonly step: number;

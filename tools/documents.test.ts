@@ -6,12 +6,14 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { COMMAND_LINE } from '../client/cli/command-line.ts';
-import { LISTED_STATES } from '../client/listing/listed-states.ts';
 import { FRAMEWORK_NAMES } from '../conf/frameworks/names.ts';
 import { frameworkOf } from '../conf/frameworks.ts';
 import { parseJob } from '../conf/resolve/load-job.ts';
 import { parseSite, SITE_FILE, siteJsonSchema } from '../conf/resolve/site.ts';
-import { applicationSchema } from '../hadoop/yarn/resource-manager-answers.ts';
+import { yarnReport } from '../conf/status/job-info.ts';
+import { reportedJob } from '../conf/status/job-status.fixture.ts';
+import { yarnApplication } from '../hadoop/yarn/application.fixture.ts';
+import { applicationStateSchema } from '../hadoop/yarn/resource-manager-answers.ts';
 import { ERROR_CODES } from '../platform/errors.ts';
 import { commandOf } from './command-reference.ts';
 import { anchorsOf, type Block, blocksOf, commandsOf, type Document, inlineCode, linksOf, ROOT, readDocuments } from './documents.ts';
@@ -211,7 +213,6 @@ test('every function that docs/library.md names is exported', async () => {
 /** Types with fields that docs/job-api.md lists, each under a heading with the type's name. */
 const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
   'conf/status/status.ts': [
-    'JobStatus',
     'TaskStatus',
     'OrphanedContainer',
     'TensorBoardStatus',
@@ -223,13 +224,12 @@ const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
     'TaskUsageSample',
   ],
   'conf/status/task-failure.ts': ['ProgramEnd', 'TaskFailure', 'FirstFailure'],
-  'client/connections/job-connection.ts': ['Observation'],
-  'client/listing/job-lister.ts': ['JobSummary', 'JobProgress'],
 };
 
 /** Fields of a type that is derived from a schema. */
 const DERIVED_TYPES: Readonly<Record<string, readonly string[]>> = {
-  Application: Object.keys(applicationSchema.parse({ id: 'application_1_0001', user: 'alice', state: 'NEW', startedTime: 0 })),
+  Job: Object.keys(reportedJob()),
+  YarnReport: [...Object.keys(yarnReport(yarnApplication())), 'attempts?'],
 };
 
 test('docs/job-api.md lists exactly the fields of the types that it describes', async () => {
@@ -264,11 +264,11 @@ const VARIABLE =
   /^(TONY|HADOOP|AWS|CUDA)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|NODE_OPTIONS|HTTPS_PROXY|(NCCL|GLOO)_SOCKET_IFNAME|APPLICATION_ID|TZ|LANG|LANGUAGE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE)$|^(HTTP_ONLY|HTTPS_ONLY|HTTP_AND_HTTPS|LENIENT|STRICT)$/;
 
 test('every error code in the documents exists', () => {
-  const states: readonly string[] = LISTED_STATES;
+  const yarnStates: readonly string[] = [...applicationStateSchema.options, 'SUCCEEDED'];
   const wrong: string[] = [];
   for (const document of documents.filter(({ name }) => !/moving-from|frameworks|tensorflow.README/.test(name))) {
     for (const code of inlineCode(document)) {
-      if (!/^[A-Z][A-Z]+(_[A-Z]+)*$/.test(code) || VARIABLE.test(code) || states.includes(code) || Object.hasOwn(ERROR_CODES, code)) {
+      if (!/^[A-Z][A-Z]+(_[A-Z]+)*$/.test(code) || VARIABLE.test(code) || yarnStates.includes(code) || Object.hasOwn(ERROR_CODES, code)) {
         continue;
       }
       wrong.push(`${document.name}: ${code}`);

@@ -46,7 +46,7 @@ const CHOSEN: Readonly<Record<string, string>> = {
 
 function jobPage(): string {
   const rows = keysBelow(jobJsonSchema(), '').map(
-    ({ key, value, fallback, description }) =>
+    ({ key, value, default: fallback, description }) =>
       `| \`${key}\` | ${cell(value)} | ${fallback === null ? '' : `\`${cell(fallback)}\``} | ${cell(description)} |`,
   );
   return [

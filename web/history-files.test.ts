@@ -11,7 +11,7 @@ test('history files are listed in the order of their attempts', () => {
 });
 
 test('truncated, empty and invalid lines are skipped', () => {
-  const entry = { at: 5, event: 'x', role: 'worker', index: 0 };
+  const entry = { at: 5, type: 'x', role: 'worker', index: 0 };
   expect(parseEntries(`${JSON.stringify(entry)}\n\nnull\n[]\n{"at":1}\n{"at":6,"eve`)).toEqual([entry]);
   const sample = { at: 5, tasks: [] };
   expect(parseEntries(JSON.stringify({ ...entry, more: 'x' }))).toEqual([entry]);
@@ -19,7 +19,7 @@ test('truncated, empty and invalid lines are skipped', () => {
 });
 
 test('a sample keeps only entries that name a task', () => {
-  const task = { task: 'worker:0', step: 1, rssBytes: 2, cpuCores: 3, gpuUtilization: null, gpuMemoryBytes: null };
+  const task = { task: 'worker:0', step: 1, memoryBytes: 2, cpuCores: 3, gpuUtilization: null, gpuMemoryBytes: null };
   const others = ['x'.repeat(200_000), 'worker', 'worker:', 'worker:-1', `worker:${'1'.repeat(100)}`, 'Worker:0', 'worker:0\n', ''];
   const tasks = [task, 5, null, ...others.map((name) => ({ ...task, task: name }))];
   expect(parseSamples(JSON.stringify({ at: 5, tasks }))).toEqual([{ at: 5, tasks: [task] }]);

@@ -44,8 +44,9 @@ export function checkedEntry(value: unknown): HistoryEntry | null {
 }
 
 const entrySchema = z.object({
-  at: z.number(),
-  event: z.string(),
+  /** An ApplicationMaster sends times in RFC 3339, and stores them in ms since the epoch. */
+  at: z.union([z.number(), z.iso.datetime().transform((text) => Date.parse(text))]),
+  type: z.string(),
   role: z.string().optional(),
   index: z.number().optional(),
   attempt: z.number().optional(),
@@ -54,10 +55,10 @@ const entrySchema = z.object({
   node: z.string().optional(),
   exit: programEndSchema.optional(),
   failure: taskFailureSchema.optional(),
-  phase: z.enum(['idle', 'running', 'ended']).optional(),
+  program: z.enum(['idle', 'running', 'ended']).optional(),
   reason: z.string().optional(),
-  result: z.enum(END_STATES).optional(),
-  detail: z.string().optional(),
+  state: z.enum(END_STATES).optional(),
+  message: z.string().optional(),
 });
 
 export function parseSamples(text: string): UsageSample[] {
@@ -84,7 +85,7 @@ function taskSample(value: unknown): TaskUsageSample | null {
   return {
     task: value.task,
     step: number('step') ?? 0,
-    rssBytes: number('rssBytes') ?? 0,
+    memoryBytes: number('memoryBytes') ?? 0,
     cpuCores: number('cpuCores') ?? 0,
     gpuUtilization: number('gpuUtilization'),
     gpuMemoryBytes: number('gpuMemoryBytes'),

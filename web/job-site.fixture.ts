@@ -3,7 +3,7 @@ import { createServer, request as httpRequest, type RequestListener } from 'node
 import { type AddressInfo, connect } from 'node:net';
 import { pino } from 'pino';
 import { onTestFinished } from 'vitest';
-import { jobStatus } from '../conf/status/job-status.fixture.ts';
+import { reportedJob } from '../conf/status/job-status.fixture.ts';
 import type { TensorBoardStatus } from '../conf/status/status.ts';
 import { JobSite } from './job-site.ts';
 import type { JobView } from './job-view.ts';
@@ -20,7 +20,7 @@ export const SILENT = pino({ level: 'silent' });
 
 export function jobView(change: Partial<JobView> = {}): JobView {
   return {
-    status: async () => jobStatus(),
+    status: async () => reportedJob(),
     configuration: async () => ({ name: 'mnist' }),
     events: async (after) => ({ entries: [], next: after }),
     usage: async (after) => ({ samples: [], next: after }),

@@ -65,7 +65,7 @@ test('the job site rejects unsupported methods, unsafe paths and oversized heade
   const port = await serve();
   const put = await ask(port, '/', { method: 'PUT', body: 'x' });
   expect([put.status, put.headers.allow]).toEqual([405, 'GET, HEAD']);
-  expect((await ask(port, '/tony/api/job', { method: 'POST' })).headers.allow).toBe('GET, HEAD');
+  expect((await ask(port, '/tony/api/v1/job', { method: 'POST' })).headers.allow).toBe('GET, HEAD');
   const tunnel = await ask(port, '/tony/tunnel', { method: 'DELETE' });
   expect([tunnel.status, tunnel.headers.allow]).toEqual([405, 'GET, PUT']);
   for (const path of ['/../etc/passwd', '/a/%2e%2E/b', '/a%2fb', '//evil.example/', 'http://evil.example/', '/a\\b', '*']) {
@@ -74,8 +74,8 @@ test('the job site rejects unsupported methods, unsafe paths and oversized heade
   expect((await ask(port, '/tony/assets/nothing.js')).status).toBe(404);
   expect((await ask(port, '/tony/assets/..')).status).toBe(400);
   expect((await ask(port, '/tony')).body).toContain('url=tony/');
-  expect((await ask(port, '/tony/api/job', { headers: { cookie: 'x'.repeat(100_000) } })).status).toBe(200);
-  expect((await ask(port, '/tony/api/job', { headers: { cookie: 'x'.repeat(150_000) } })).status).toBe(431);
+  expect((await ask(port, '/tony/api/v1/job', { headers: { cookie: 'x'.repeat(100_000) } })).status).toBe(200);
+  expect((await ask(port, '/tony/api/v1/job', { headers: { cookie: 'x'.repeat(150_000) } })).status).toBe(431);
   const head = await ask(port, '/tony/', { method: 'HEAD' });
   expect([head.status, head.body]).toEqual([200, '']);
 });

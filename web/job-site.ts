@@ -31,7 +31,7 @@ const UPSTREAM_STATUS: Readonly<Record<UpstreamError['kind'], readonly [number, 
 
 /**
  * Serves one job's pages: TensorBoard at `/` (or the job's page if TensorBoard is unavailable), the job's page at `/tony/`, and JSON at
- * `/tony/api/`. All links are relative, because the public path prefix is unknown.
+ * `/tony/api/v1/`. All links are relative, because the public path prefix is unknown.
  */
 export class JobSite {
   readonly #api: Api;
@@ -52,7 +52,7 @@ export class JobSite {
     this.#log = options.log;
   }
 
-  /** @param target path and query relative to the site's root, for example `/tony/api/job?x=1`. */
+  /** @param target path and query relative to the site's root, for example `/tony/api/v1/job?x=1`. */
   async handle(request: IncomingMessage, response: ServerResponse, target: string = request.url ?? '/'): Promise<void> {
     if (!isPath(target)) {
       return answerText(request, response, 400, 'The path is not valid.');
@@ -104,7 +104,7 @@ export class JobSite {
     if (path === '/tony/') {
       return jobPage(request, response, '');
     }
-    const [, resource] = /^\/tony\/api\/([\w-]+)$/.exec(path) ?? [];
+    const [, resource] = /^\/tony\/api\/v1\/([\w-]+)$/.exec(path) ?? [];
     if (resource !== undefined) {
       const { status, body, gzip } = await this.#api.get(resource, query);
       return answer(request, response, { status, type: JSON_TYPE, body, gzip });

@@ -1,22 +1,23 @@
-import type { HistoryEntry, JobStatus, UsageSample } from '../conf/status/status.ts';
+import type { JobInfo } from '../conf/status/job-info.ts';
+import type { HistoryEntry, UsageSample } from '../conf/status/status.ts';
 
 /**
  * The data for a job's pages. The ApplicationMaster provides the data for a running job, and the history provides the data for a job that
- * has ended. Each method is one resource under `/tony/api/`. Pages poll most resources, so repeated reads must be cheap.
+ * has ended. Each method is one resource under `/tony/api/v1/`. Pages poll most resources, so repeated reads must be cheap.
  */
 export interface JobView {
-  /** `GET /tony/api/job`. */
-  status(): Promise<JobStatus>;
-  /** `GET /tony/api/configuration`: the stored job.json, in which `***` replaces secrets. */
+  /** `GET /tony/api/v1/job`. */
+  status(): Promise<JobInfo>;
+  /** `GET /tony/api/v1/configuration`: the stored job.json, in which `***` replaces secrets. */
   configuration(): Promise<unknown>;
-  /** `GET /tony/api/events?after=N`. */
+  /** `GET /tony/api/v1/events?after=N`. */
   events(after: number): Promise<EventPage>;
-  /** `GET /tony/api/usage?after=MS`: the programs' resource usage since `after`. */
+  /** `GET /tony/api/v1/usage?after=MS`: the programs' resource usage since `after`. */
   usage(after: number): Promise<UsagePage>;
-  /** `GET /tony/api/scalars`: the scalar curves in the summaries. */
+  /** `GET /tony/api/v1/scalars`: the scalar curves in the summaries. */
   scalars(): Promise<ScalarCharts>;
   /**
-   * `GET /tony/api/log?task=worker:0&file=stderr&tail=BYTES`. `task` is one of the job's tasks, a container ID, or `master` for the
+   * `GET /tony/api/v1/log?task=worker:0&file=stderr&tail=BYTES`. `task` is one of the job's tasks, a container ID, or `master` for the
    * ApplicationMaster. Resolves to null if the log does not exist.
    */
   log(task: string, file: LogName, tail: number): Promise<LogTail | null>;

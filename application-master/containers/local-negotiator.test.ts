@@ -41,7 +41,7 @@ test('closing removes the files that containers copied to this machine', async (
     await writeFile(path.join(scratch, `block-${file}`), '');
   }
 
-  await negotiator.finish({ state: 'KILLED', diagnostics: '' });
+  await negotiator.finish({ state: 'killed', message: '' });
   await negotiator.close();
   expect(existsSync(scratch)).toBe(false);
   expect(await readdir(folder)).toEqual(['logs', 'work']);

@@ -68,6 +68,8 @@ export function containerResources(
   return [...resources, { name, uri, type: 'file', visibility: 'application', size, timestamp: modifiedAt }];
 }
 
+const FINAL_STATUS = { succeeded: 'SUCCEEDED', failed: 'FAILED', killed: 'KILLED' } as const satisfies Record<JobResult['state'], string>;
+
 /** Requests containers from the ResourceManager, and starts and stops them through NodeManagers. */
 export class YarnNegotiator implements Negotiator {
   readonly #options: YarnNegotiatorOptions;
@@ -178,7 +180,7 @@ export class YarnNegotiator implements Negotiator {
 
   async finish(result: JobResult, trackingUrl: string): Promise<void> {
     await this.#endBeating();
-    await this.#scheduler.finish({ status: result.state, diagnostics: result.diagnostics, trackingUrl });
+    await this.#scheduler.finish({ status: FINAL_STATUS[result.state], diagnostics: result.message, trackingUrl });
   }
 
   async close(): Promise<void> {

@@ -67,7 +67,7 @@ test('an elastic job starts with its minimum number of workers after a short wai
   expect(scene.ordered('start')).toHaveLength(2);
   // The request has been withdrawn, because containers that are allocated much later would be idle.
   expect(scene.wanted('worker')).toBe(0);
-  expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', elastic: { role: 'worker', running: 2, least: 2, most: 4 } });
+  expect(scene.status()).toMatchObject({ state: 'running', message: '', elastic: { role: 'worker', running: 2, min: 2, max: 4 } });
   expect(scene.history).toContain('generation-started 2 ranked tasks (2 of 2..4 workers)');
 });
 
@@ -95,7 +95,7 @@ test('an elastic job does not start below its minimum', () => {
   addWorkers(scene, 1);
   scene.wait(9_000);
   expect(scene.of('start')).toEqual([]);
-  expect(scene.status()).toMatchObject({ state: 'WAITING', message: expect.stringContaining('worker:1 got no container') });
+  expect(scene.status()).toMatchObject({ state: 'waiting', message: expect.stringContaining('worker:1 got no container') });
 });
 
 test('an elastic job does not grow at its last checkpoint', () => {
@@ -111,7 +111,7 @@ test('an elastic job does not grow at its last checkpoint', () => {
   for (const name of ['worker:0', 'worker:1']) {
     scene.exit(scene.container(name), 0);
   }
-  expect(scene.result?.state).toBe('SUCCEEDED');
+  expect(scene.result?.state).toBe('succeeded');
 });
 
 test('an elastic job grows at a checkpoint, with all workers that have become ready', () => {
@@ -216,7 +216,7 @@ test('an elastic job shrinks when a worker has used up its restarts, and fails w
   expect(running(scene)).toEqual(['worker:0', 'worker:3']);
   scene.exit(scene.container('worker:3'), 1);
   scene.wait(6_000);
-  expect(scene.result).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('worker:3') });
+  expect(scene.result).toMatchObject({ state: 'failed', message: expect.stringContaining('worker:3') });
 });
 
 test('repeated failures without a new checkpoint fail an elastic job before all its workers have used up their restarts', () => {
@@ -229,7 +229,7 @@ test('repeated failures without a new checkpoint fail an elastic job before all 
   const next = scene.status().tasks.find(({ index, state }) => index > 0 && state === 'running');
   scene.exit(scene.container(`worker:${next?.index}`), 1);
   scene.wait(6_000);
-  expect(scene.result?.diagnostics).toMatch(/failed after 3 restarts without a new checkpoint/);
+  expect(scene.result?.message).toMatch(/failed after 3 restarts without a new checkpoint/);
 });
 
 test('an elastic job cannot continue without its chief', () => {
@@ -243,7 +243,7 @@ test('an elastic job cannot continue without its chief', () => {
   expect(running(scene)).toHaveLength(4);
   scene.exit(scene.container('worker:0'), 1);
   scene.wait(6_000);
-  expect(scene.result?.diagnostics).toMatch(/^worker:0 failed 2 times/);
+  expect(scene.result?.message).toMatch(/^worker:0 failed 2 times/);
 });
 
 test('an elastic job succeeds when all workers of its last generation have succeeded', () => {
@@ -251,7 +251,7 @@ test('an elastic job succeeds when all workers of its last generation have succe
   scene.exit(scene.container('worker:0'), 0);
   scene.exit(scene.container('worker:1'), 0);
   scene.wait(6_000);
-  expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+  expect(scene.result).toEqual({ state: 'succeeded', message: '' });
 });
 
 test('an elastic job gives up an optional worker for a required task', () => {
@@ -277,7 +277,7 @@ test('a second attempt keeps the current number of workers', () => {
     second.hello(id, { generation: 1, phase: 'running' });
   }
   expect(second.ordered('prepare')).toEqual([]);
-  expect(second.status()).toMatchObject({ state: 'RUNNING', elastic: { running: 3 } });
+  expect(second.status()).toMatchObject({ state: 'running', elastic: { running: 3 } });
 });
 
 test('with parameter servers, an elastic job shrinks when a lost worker gets no container', () => {

@@ -115,7 +115,7 @@ export function noteLostNode(transition: Transition, containerId: string): void 
   const count = tasks.filter(({ container }) => container?.node === node).length;
   transition.record('node-lost', {
     node,
-    detail: count === 0 ? 'it ran only containers that were ordered to stop' : `it ran ${counted(count, 'task')} of the job`,
+    message: count === 0 ? 'it ran only containers that were ordered to stop' : `it ran ${counted(count, 'task')} of the job`,
   });
 }
 

@@ -90,7 +90,7 @@ function hello(transition: Transition, event: Said<'hello'>): void {
   transition.updateContainer(slot, { reattachBy: null });
   transition.update(slot, { executor, state: task.state === 'launching' ? 'registered' : task.state });
   if (before === null) {
-    transition.recordTask('executor-registered', transition.task(slot), { detail: `${event.host}:${event.port}`, phase: event.phase });
+    transition.recordTask('executor-registered', transition.task(slot), { message: `${event.host}:${event.port}`, program: event.phase });
   }
   if (transition.state.decision !== null) {
     return;
@@ -253,7 +253,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
     transition.patchTraining({
       notices: [...transition.state.training.notices.filter((each) => !outdated(each)), notice].slice(-LIMITS.notices),
     });
-    transition.recordTask('notice', task, { generation: event.generation, detail: notice.text });
+    transition.recordTask('notice', task, { generation: event.generation, message: notice.text });
     transition.dirty = true;
   }
   if (progress.ending !== executor.ending) {
@@ -269,7 +269,7 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
     const peer = members.find((member) => peerNumber(members, member) === lostRank);
     transition.recordTask('peer-lost', task, {
       generation: event.generation,
-      detail: peer === undefined ? `rank ${lostRank}` : nameOf(peer),
+      message: peer === undefined ? `rank ${lostRank}` : nameOf(peer),
     });
   }
 }
@@ -282,7 +282,7 @@ function noteEarlyEnd(transition: Transition, task: Task, { step, reason }: NonN
   transition.patchTraining({ earlyEnd });
   // Save the reason, because a later attempt may need it after the chief has exited.
   transition.dirty = true;
-  transition.recordTask('early-end', task, { detail: earlyEnd });
+  transition.recordTask('early-end', task, { message: earlyEnd });
 }
 
 function isBusy({ cpuCores, gpus }: Usage): boolean {

@@ -287,7 +287,7 @@ function cannotBeUnpacked(task: Task, cause: Cause): boolean {
     return false;
   }
   const explanation = unpackingFailure(cause.diagnostics);
-  return explanation !== null && unpackingFailure(before.reason) === explanation;
+  return explanation !== null && unpackingFailure(before.message) === explanation;
 }
 
 /** Returns true if `restart.onExitCodes` permits a restart after this exit. */

@@ -39,7 +39,7 @@ export function decideSuccess(transition: Transition): void {
     deciding.length > 0 &&
     deciding.every((task) => hasEnded(task) || (frozen.job.successPolicy === 'ended' && isGivenUp(task) && !isChief(task)))
   ) {
-    decide(transition, { state: 'SUCCEEDED', diagnostics: transition.state.training.earlyEnd ?? '' });
+    decide(transition, { state: 'succeeded', message: transition.state.training.earlyEnd ?? '' });
   }
 }
 
@@ -72,13 +72,13 @@ export function finish(transition: Transition): void {
     transition.act({ type: 'stop-container', containerId: each.containerId });
   }
   transition.patch({ decision: { ...stopping, finished: true } });
-  transition.record('job-finished', { result: result.state, ...(result.diagnostics === '' ? {} : { detail: result.diagnostics }) });
+  transition.record('job-finished', { state: result.state, ...(result.message === '' ? {} : { message: result.message }) });
   transition.act({ type: 'finish', result });
 }
 
 function stopAll(transition: Transition, result: JobResult): void {
   const reason =
-    result.state === 'SUCCEEDED' ? 'the job has succeeded' : result.state === 'KILLED' ? 'the job was killed' : 'the job has failed';
+    result.state === 'succeeded' ? 'the job has succeeded' : result.state === 'killed' ? 'the job was killed' : 'the job has failed';
   for (const { slot, container, role } of transition.state.tasks) {
     // Do not wait for spare tasks, because they have no state to save.
     if (container !== null) {

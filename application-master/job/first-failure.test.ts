@@ -18,7 +18,7 @@ function running(changes: RoleChanges = {}): JobScenario {
 
 /** A heartbeat that shows that the program has not failed by now. */
 function alive(scene: JobScenario, containerId: string): void {
-  const usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };
+  const usage = { memoryBytes: 1, cpuCores: 1, gpus: [], stopped: false };
   scene.say({ type: 'heartbeat', containerId, generation: 1, usage, progress: null, clock: scene.clock(containerId) });
 }
 
@@ -46,7 +46,7 @@ describe('the first failure of a generation is charged and told', () => {
       scene.now += 300;
       exited(scene, 'c1', VICTIM);
       scene.wait(LIMITS.truthMs + 1_000);
-      expect(scene.result?.diagnostics).toMatch(new RegExp(`^worker:1 failed, and its role allows no restart: .* was killed by ${signal}`));
+      expect(scene.result?.message).toMatch(new RegExp(`^worker:1 failed, and its role allows no restart: .* was killed by ${signal}`));
       expect(scene.state.firstFailure?.failure).toMatchObject({ role: 'worker', index: 1 });
     }
   });
@@ -92,7 +92,7 @@ describe('the first failure of a generation is charged and told', () => {
     scene.now += 2_000;
     scene.end('c2', 'exited', 137);
     scene.wait(1_000);
-    expect(scene.result?.diagnostics).toMatch(/^worker:1 failed/);
+    expect(scene.result?.message).toMatch(/^worker:1 failed/);
   });
 
   it('YARN explains a death by a signal, also when a peer has failed in the meantime', () => {
@@ -110,7 +110,7 @@ describe('the first failure of a generation is charged and told', () => {
     const scene = running();
     scene.now += 200;
     exited(scene, 'c1', VICTIM);
-    const usage = { rssBytes: 1, cpuCores: 0, gpus: [], stopped: true };
+    const usage = { memoryBytes: 1, cpuCores: 0, gpus: [], stopped: true };
     scene.now += 500;
     scene.say({ type: 'heartbeat', containerId: 'c2', generation: 1, usage, progress: null, clock: scene.clock('c2') });
     scene.say({ type: 'tick' });
@@ -141,7 +141,7 @@ describe('the first failure of a generation is charged and told', () => {
     expect(scene.task('worker:0')).toMatchObject({ failures: 0 });
     expect(scene.task('worker:1')).toMatchObject({ failures: 0 });
     expect(scene.task('worker:2')).toMatchObject({ state: 'failed', failures: 2 });
-    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.status().state).toBe('running');
   });
 
   it('the time limit of one task does not hide the failure of another', () => {

@@ -54,7 +54,7 @@ export function prepare(transition: Transition, slot: number): void {
   if (executor.program !== null && executor.program.phase !== 'ended') {
     transition.recordTask('program-stopped', transition.task(slot), {
       generation: executor.program.generation,
-      detail: 'a new generation is being formed',
+      message: 'a new generation is being formed',
     });
   }
   transition.update(slot, { state: 'registered', exit: null });
@@ -135,7 +135,7 @@ export function startGeneration(transition: Transition): void {
   const why = transition.gang?.why ?? '';
   transition.record('generation-started', {
     generation,
-    detail: describeMembers(transition.state, members),
+    message: describeMembers(transition.state, members),
     ...(why === '' ? {} : { reason: why }),
   });
   for (const task of members) {

@@ -42,7 +42,7 @@ export function watchIncompleteGang(transition: Transition): void {
     resumeEarly(transition, gang);
   } else if (heldInVainSince(transition.state, gang) + holdMs(gang, generation) <= transition.now) {
     if (tasks.some(({ container }) => container !== null)) {
-      transition.record('gang-returned', { generation: next(generation), detail: describeMissing(transition.state, missing) });
+      transition.record('gang-returned', { generation: next(generation), message: describeMissing(transition.state, missing) });
     }
     returnContainers(transition, gang, 'the cluster has no room for the whole gang');
   }
@@ -52,11 +52,11 @@ export function watchIncompleteGang(transition: Transition): void {
 function endRound(transition: Transition, gang: Gang, missing: readonly Task[]): void {
   const rounds = gang.rounds + 1;
   const sentence = describeMissing(transition.state, missing);
-  transition.record('gang-timeout', { generation: next(transition.state.generation), detail: sentence });
+  transition.record('gang-timeout', { generation: next(transition.state.generation), message: sentence });
   if (rounds >= LIMITS.rounds) {
     const limit = formatDuration(jobOf(transition.state).gang.timeoutMs);
     const diagnostics = `The gang was not complete within ${limit}, ${rounds} times in a row. ${sentence}`;
-    decide(transition, { state: 'FAILED', diagnostics });
+    decide(transition, { state: 'failed', message: diagnostics });
     return;
   }
   for (const task of gangTasks(transition.state)) {

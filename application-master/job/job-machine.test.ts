@@ -14,7 +14,7 @@ const withEvaluator = frozen({ roles: [workers(), evaluator] });
 describe('jobs without failures', () => {
   it('a job requests every role, launches containers immediately, forms the gang, and ends when all tracked tasks have ended', () => {
     const scene = new JobScenario(withEvaluator);
-    expect(scene.status().state).toBe('STARTING');
+    expect(scene.status().state).toBe('starting');
     scene.register();
     expect([scene.wanted('worker'), scene.wanted('evaluator')]).toEqual([2, 1]);
     expect([scene.allocate('worker'), scene.allocate('worker'), scene.allocate('evaluator')]).toEqual(['c1', 'c2', 'c3']);
@@ -37,12 +37,12 @@ describe('jobs without failures', () => {
     });
     scene.hello('c3');
     scene.serve();
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1, message: '' });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 1, message: '' });
     scene.exit('c1', 0);
     scene.exit('c3', 0);
     expect(scene.result).toBeNull();
     scene.exit('c2', 0);
-    expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+    expect(scene.result).toEqual({ state: 'succeeded', message: '' });
     expect(scene.ordered('stop-program').sort()).toEqual(['c1', 'c2', 'c3']);
     expect(scene.actions.at(-1)?.type).toBe('finish');
   });
@@ -53,11 +53,11 @@ describe('jobs without failures', () => {
     const id = scene.allocate('evaluator');
     scene.hello(id);
     scene.started(id, 1);
-    expect(scene.status()).toMatchObject({ state: 'STARTING' });
+    expect(scene.status()).toMatchObject({ state: 'starting' });
     scene.wait(6_000);
-    expect(scene.status()).toMatchObject({ state: 'WAITING' });
+    expect(scene.status()).toMatchObject({ state: 'waiting' });
     scene.serve();
-    expect(scene.status()).toMatchObject({ state: 'RUNNING' });
+    expect(scene.status()).toMatchObject({ state: 'running' });
   });
 
   it('a job starts an unranked task as soon as its executor has registered', () => {
@@ -167,14 +167,14 @@ describe('jobs without failures', () => {
     );
     const ps = scene.container('ps:0');
     scene.exit(scene.container('worker:0'), 0);
-    expect(scene.status().state).toBe('SUCCEEDED');
+    expect(scene.status().state).toBe('succeeded');
     expect(scene.ordered('stop-program')).toHaveLength(3);
     expect(scene.result).toBeNull();
     scene.end(ps, 'exited', 0);
     expect(scene.result).toBeNull();
     scene.wait(5_500);
     expect(scene.ordered('stop-container')).toHaveLength(1);
-    expect(scene.result?.state).toBe('SUCCEEDED');
+    expect(scene.result?.state).toBe('succeeded');
   });
 
   it.each([
@@ -194,13 +194,13 @@ describe('jobs without failures', () => {
     }
     expect(scene.task('helper:1').state).toBe('failed');
     expect(scene.task('helper:0').state).toBe('running');
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: { role: 'helper', index: 1 } });
+    expect(scene.status()).toMatchObject({ state: 'running', failure: { role: 'helper', index: 1 } });
     expect(scene.history.join()).toContain('the chief decides how the job ends');
     scene.end(scene.container('chief:0'), 'preempted');
     scene.serve();
     scene.wait(11_000);
     scene.serve();
-    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.status().state).toBe('running');
     if (changes.kind === 'gang') {
       expect(
         scene
@@ -213,7 +213,7 @@ describe('jobs without failures', () => {
       ]);
     }
     scene.exit(scene.container('chief:0'), 0);
-    expect(scene.status().state).toBe('SUCCEEDED');
+    expect(scene.status().state).toBe('succeeded');
   });
 
   it('a job fails with the final failure of the chief or of a parameter server if success is chief', () => {
@@ -222,23 +222,23 @@ describe('jobs without failures', () => {
     for (const name of ['worker:0', 'ps:0']) {
       const scene = JobScenario.running(frozen({ successPolicy: 'chief', roles: [workers({ restart: never }), servers] }));
       scene.exit(scene.container('worker:1'), 3);
-      expect(scene.status().state).toBe('RUNNING');
+      expect(scene.status().state).toBe('running');
       scene.exit(scene.container(name), 3);
-      expect(scene.status()).toMatchObject({ state: 'FAILED', message: expect.stringContaining(name) });
+      expect(scene.status()).toMatchObject({ state: 'failed', message: expect.stringContaining(name) });
     }
   });
 
   it('a job succeeds with the chief if success is chief', () => {
     const scene = JobScenario.running(frozen({ successPolicy: 'chief', roles: [workers()] }));
     scene.exit(scene.container('worker:0'), 0);
-    expect(scene.status().state).toBe('SUCCEEDED');
+    expect(scene.status().state).toBe('succeeded');
   });
 
   it('a job keeps running until every tracked task has succeeded', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit(scene.container('worker:0'), 0);
     scene.wait(60_000);
-    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.status().state).toBe('running');
   });
 });
 
@@ -253,7 +253,7 @@ describe('silent executors', () => {
     expect(scene.ordered('prepare')).toEqual(['c1']);
     expect(scene.wanted('worker')).toBe(1);
     expect(scene.status()).toMatchObject({
-      state: 'RECOVERING',
+      state: 'recovering',
       message: 'worker:1: its executor on h2:1 sent no heartbeat for 10 s',
       failedTask: { role: 'worker', index: 1 },
     });
@@ -264,7 +264,7 @@ describe('silent executors', () => {
         .filter(({ generation }) => generation === 2)
         .map(({ containerId }) => containerId),
     ).toEqual(['c1', 'c3']);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 2 });
     expect(scene.task('worker:1')).toMatchObject({ failures: 1, attempts: 2, programStarts: 2 });
     expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 1, programStarts: 2 });
   });
@@ -277,7 +277,7 @@ describe('silent executors', () => {
     scene.silent.delete('c2');
     scene.hello('c2', { generation: 1, phase: 'running' });
     scene.wait(30_000);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 1 });
     expect(scene.ordered('prepare')).toEqual([]);
   });
 
@@ -372,7 +372,7 @@ describe('containers that the cluster gives up', () => {
   it('a container that the cluster gives up appears in the status as the reason why its replacement waits', () => {
     const { scene, first } = lost('node-lost');
     expect(scene.status()).toMatchObject({
-      state: 'RUNNING',
+      state: 'running',
       message: 'evaluator:0 waits until its previous program on h3:1 has ended; the previous executor has been ordered to stop.',
       predecessorsEndInMs: null,
     });
@@ -414,7 +414,7 @@ describe('containers that the cluster gives up', () => {
     scene.end('c2', 'node-lost');
     expect(scene.of('stop-program')).toMatchObject([{ containerId: 'c2', atOnce: true }]);
     scene.serve();
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 2 });
   });
 
   it('a container that the cluster gives up is ordered to stop even if its program has not been started yet', () => {
@@ -475,7 +475,7 @@ describe('containers that the cluster gives up', () => {
 
 describe('lost nodes', () => {
   const lostIn = (actions: readonly Action[]) =>
-    actions.flatMap((action) => (action.type === 'record' && action.entry.event === 'node-lost' ? [action.entry] : []));
+    actions.flatMap((action) => (action.type === 'record' && action.entry.type === 'node-lost' ? [action.entry] : []));
   const lose = (scene: JobScenario, containerId: string) =>
     lostIn(scene.say({ type: 'container-ended', containerId, end: 'node-lost', exitStatus: -100, diagnostics: '' }));
 
@@ -487,11 +487,11 @@ describe('lost nodes', () => {
     }
     scene.serve();
     const [, second = '', third = ''] = scene.state.tasks.map(({ container }) => container?.id);
-    const entry = { at: scene.now, event: 'node-lost', node: 'h2:1', detail: 'it ran 2 tasks of the job' };
+    const entry = { at: scene.now, type: 'node-lost', node: 'h2:1', message: 'it ran 2 tasks of the job' };
     expect(lose(scene, second)).toEqual([entry]);
     expect(lose(scene, third)).toEqual([]);
     const again = scene.allocate('worker', 'h2:1');
-    expect(lose(scene, again)).toEqual([{ ...entry, detail: 'it ran 1 task of the job' }]);
+    expect(lose(scene, again)).toEqual([{ ...entry, message: 'it ran 1 task of the job' }]);
   });
 
   it('a lost node is also recorded when its only container was already ordered to stop', () => {
@@ -499,7 +499,7 @@ describe('lost nodes', () => {
     const first = scene.container('evaluator:0');
     scene.silent.add(first);
     scene.wait(10_500);
-    expect(lose(scene, first)).toMatchObject([{ node: 'h3:1', detail: 'it ran only containers that were ordered to stop' }]);
+    expect(lose(scene, first)).toMatchObject([{ node: 'h3:1', message: 'it ran only containers that were ordered to stop' }]);
     expect(lose(scene, 'c99')).toEqual([]);
   });
 });
@@ -508,15 +508,15 @@ describe('failing programs', () => {
   it('a failing program restarts while restarts remain; then the job fails and reports its last and its first failure', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
     for (const stderr of ['Error: out of cheese', 'Error: second', 'Error: third']) {
-      expect(scene.status().state).toBe('RUNNING');
+      expect(scene.status().state).toBe('running');
       scene.exit(scene.container('worker:1'), 3, { stderr: `noise\n${stderr}\n` });
       scene.wait(1_000);
       scene.serve();
     }
-    expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3, failedTask: { role: 'worker', index: 1 } });
+    expect(scene.status()).toMatchObject({ state: 'failed', generations: 3, failedTask: { role: 'worker', index: 1 } });
     expect(scene.task('worker:1')).toMatchObject({ state: 'failed', failures: 3, exit: { code: 3, signal: null } });
     scene.wait(6_000);
-    expect(scene.result?.diagnostics).toBe(
+    expect(scene.result?.message).toBe(
       [
         'worker:1 failed 3 times, but only 2 restarts are allowed: its program on h3:1 exited with code 3.',
         'Last lines of its stderr:',
@@ -537,7 +537,7 @@ describe('failing programs', () => {
       scene.serve();
     }
     scene.wait(6_000);
-    expect(scene.result?.diagnostics.split('\n')).toEqual([
+    expect(scene.result?.message.split('\n')).toEqual([
       'worker:1 failed after 1 restart without a new checkpoint: its program on h2:1 exited with code 1.',
       'Last lines of its stderr:',
       'rank 1',
@@ -549,11 +549,11 @@ describe('failing programs', () => {
   it('repeated failures without a new checkpoint fail the job, even if a different worker fails each time', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ instances: 8, restart: { policy: 'on-failure', maxRestarts: 2 } })] }));
     for (const index of [3, 5, 1]) {
-      expect(scene.status().state).toBe('RUNNING');
+      expect(scene.status().state).toBe('running');
       scene.exit(scene.container(`worker:${index}`), 3);
       scene.serve();
     }
-    expect(scene.status()).toMatchObject({ state: 'FAILED', generations: 3 });
+    expect(scene.status()).toMatchObject({ state: 'failed', generations: 3 });
     expect(scene.status().message).toMatch(/^worker:1 failed after 2 restarts without a new checkpoint: its program on h2:1 exited/);
   });
 
@@ -573,14 +573,14 @@ describe('failing programs', () => {
       scene.exit(scene.container(`worker:${index}`), 3);
       scene.serve();
     }
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 8, checkpointStep: 700 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 8, checkpointStep: 700 });
   });
 
   it('a failing program fails the job immediately if the restart policy is never', () => {
     const scene = JobScenario.running(frozen({ roles: [workers({ restart: { policy: 'never', maxRestarts: 3 } })] }));
     scene.exit('c1', 1, { stderr: 'TypeError: x is not a function' });
     expect(scene.status()).toMatchObject({
-      state: 'FAILED',
+      state: 'failed',
       message:
         'worker:0 failed, and its role allows no restart: its program on h1:1 exited with code 1.\nLast lines of its stderr:\nTypeError: x is not a function',
     });
@@ -590,14 +590,14 @@ describe('failing programs', () => {
     const scene = JobScenario.running(twoWorkers);
     scene.exit('c2', 1, { stderr: 'TonyError: epochs is 0', permanent: true });
     expect(scene.status()).toMatchObject({
-      state: 'FAILED',
+      state: 'failed',
       message:
         'worker:1 failed with an error that a restart would repeat: its program on h2:1 exited with code 1.\nLast lines of its stderr:\nTonyError: epochs is 0',
     });
     const own = JobScenario.running(frozen({ roles: [workers({ restart: { onExitCodes: [1] } })] }));
     own.exit('c2', 1, { permanent: true });
     own.serve();
-    expect(own.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(own.status()).toMatchObject({ state: 'running', generations: 2 });
   });
 
   it('a failing program restarts alone when it has no rank', () => {
@@ -605,7 +605,7 @@ describe('failing programs', () => {
     scene.exit(scene.container('evaluator:0'), 1);
     scene.end('c3', 'stopped-by-master');
     scene.serve();
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 1 });
     expect(scene.ordered('prepare')).toEqual([]);
     expect(scene.task('evaluator:0')).toMatchObject({ attempts: 2, failures: 1, state: 'running' });
   });
@@ -620,7 +620,7 @@ describe('failing programs', () => {
     scene.wait(10_500);
     scene.serve();
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1, 0, 0]);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 2 });
   });
 
   it('a failing program does not prevent a charge for the failure of another worker in the next generation', () => {
@@ -644,7 +644,7 @@ describe('failing programs', () => {
     scene.exit('c2', 1);
     scene.serve();
     scene.exit('c1', 1, { generation: 1 });
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 2 });
     expect(scene.task('worker:0').failures).toBe(0);
   });
 
@@ -657,10 +657,10 @@ describe('failing programs', () => {
     scene.exit('c2', 1);
     expect(scene.wanted('worker')).toBe(2);
     scene.serve();
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 2 });
     scene.exit(scene.container('worker:0'), 0);
     scene.exit(scene.container('worker:1'), 0);
-    expect(scene.status().state).toBe('SUCCEEDED');
+    expect(scene.status().state).toBe('succeeded');
   });
 
   it('the executor of a succeeded program keeps running until the success is stored', () => {
@@ -687,7 +687,7 @@ describe('failing programs', () => {
       scene.serve();
     }
     expect(scene.task('tensorboard:0')).toMatchObject({ state: 'failed', failures: 2 });
-    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.status().state).toBe('running');
     expect(scene.wanted('tensorboard')).toBe(0);
   });
 
@@ -696,7 +696,7 @@ describe('failing programs', () => {
       frozen({ roles: [workers(), role({ name: 'ps', kind: 'service', restart: { policy: 'on-failure', maxRestarts: 0 } })] }),
     );
     scene.exit(scene.container('ps:0'), 1);
-    expect(scene.status().state).toBe('FAILED');
+    expect(scene.status().state).toBe('failed');
   });
 
   it('a program counts as failed if a signal has stopped it for too long', () => {
@@ -714,7 +714,7 @@ describe('programs that lose a peer', () => {
     scene.lostPeer('c1', 1);
     expect(scene.history.at(-1)).toBe('peer-lost worker:1');
     scene.exit('c1', 1, { stderr: 'lost rank 1' });
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 1 });
     scene.silent.add('c2');
     scene.wait(10_500);
     expect(scene.status().tasks.map(({ failures }) => failures)).toEqual([0, 1]);
@@ -751,7 +751,7 @@ describe('container losses that the cluster causes', () => {
       scene.end('c1', end);
       scene.serve();
       expect(scene.task('worker:0')).toMatchObject({ failures: 0, attempts: 2, state: 'running' });
-      expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+      expect(scene.status()).toMatchObject({ state: 'running', generations: 2 });
     },
   );
 
@@ -808,10 +808,10 @@ describe('container losses that the cluster causes', () => {
     const job = frozen({ roles: [workers({ restart: { policy: 'on-failure', maxRestarts: 0 } })] });
     const preempted = JobScenario.running(job);
     preempted.exit('c1', -1, { signal: 'SIGTERM' });
-    expect(preempted.status().state).toBe('RUNNING');
+    expect(preempted.status().state).toBe('running');
     preempted.end('c1', 'preempted', -102);
     preempted.serve();
-    expect(preempted.status().state).toBe('RUNNING');
+    expect(preempted.status().state).toBe('running');
 
     const overdrawn = JobScenario.running(job);
     overdrawn.exit('c1', -1, { signal: 'SIGKILL' });
@@ -847,7 +847,7 @@ describe('container losses that the cluster causes', () => {
     }
     scene.wait(6_000);
     const { state, failedTask } = scene.status();
-    expect(state).toBe('FAILED');
+    expect(state).toBe('failed');
     const index = failedTask?.index ?? -1;
     expect(scene.task(`worker:${index}`)).toMatchObject({ state: 'failed', node: nodes[index] });
   });
@@ -861,7 +861,7 @@ describe('incomplete gangs', () => {
     scene.wait(8_000);
     scene.allocate('worker', 'h2:1');
     scene.wait(9_500);
-    expect(scene.status()).toMatchObject({ state: 'WAITING', waitingMs: 17_500 });
+    expect(scene.status()).toMatchObject({ state: 'waiting', waitingMs: 17_500 });
     expect(jobMessage(scene.status())).toMatch(/^Waiting for 18 s\. worker:2 got no container \(.*\)\. worker:1 is starting\.$/);
     scene.wait(1_000);
     expect(scene.history.filter((line) => line.startsWith('gang'))).toEqual([
@@ -874,8 +874,8 @@ describe('incomplete gangs', () => {
     scene.wait(16_000);
     expect(scene.wanted('worker')).toBe(3);
     scene.wait(180_000);
-    expect(scene.result).toMatchObject({ state: 'FAILED' });
-    expect(scene.result?.diagnostics).toMatch(/^The gang was not complete within 1 min, 3 times in a row. worker:0-2 got no/);
+    expect(scene.result).toMatchObject({ state: 'failed' });
+    expect(scene.result?.message).toMatch(/^The gang was not complete within 1 min, 3 times in a row. worker:0-2 got no/);
   });
 
   it('a container that the gang returns before its program started is no restart', () => {
@@ -886,7 +886,7 @@ describe('incomplete gangs', () => {
     expect(scene.ordered('stop-container')).toEqual(['c1']);
     scene.wait(60_000);
     scene.serve();
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 1 });
     expect(scene.task('worker:0')).toMatchObject({ attempts: 2, programStarts: 1 });
     scene.exit(scene.container('worker:1'), 3);
     scene.serve();
@@ -979,10 +979,10 @@ describe('incomplete gangs', () => {
     scene.register();
     scene.wait(150_000);
     scene.serve();
-    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.status().state).toBe('running');
     scene.end('c1', 'preempted');
     scene.wait(70_000);
-    expect(scene.status().state).toBe('RECOVERING');
+    expect(scene.status().state).toBe('recovering');
   });
 
   it('each unranked task has a separate deadline', () => {
@@ -991,12 +991,12 @@ describe('incomplete gangs', () => {
     const first = scene.allocate('worker');
     scene.hello(first);
     scene.started(first, 1);
-    expect(scene.status().state).toBe('STARTING');
+    expect(scene.status().state).toBe('starting');
     scene.wait(30_000);
-    expect(scene.status().state).toBe('WAITING');
+    expect(scene.status().state).toBe('waiting');
     scene.wait(155_000);
     expect(scene.ordered('release')).toEqual([]);
-    expect(scene.status()).toMatchObject({ state: 'FAILED', failedTask: null });
+    expect(scene.status()).toMatchObject({ state: 'failed', failedTask: null });
     expect(scene.status().message).toMatch(/^worker:1 was not ready within 1 min, 3 times in a row. worker:1 got no container/);
   });
 
@@ -1006,7 +1006,7 @@ describe('incomplete gangs', () => {
         frozen({ roles: [workers({ resources: { memoryMb: 1024, vcores: 1, gpus: 0, other: {}, ...resources } })] }),
       );
       scene.register();
-      return scene.result?.diagnostics;
+      return scene.result?.message;
     };
     expect(ask({ memoryMb: 65_536 })).toBe(
       "Role worker requests containers with 64 GiB of memory, but the cluster's largest container has 8 GiB of memory. " +
@@ -1028,13 +1028,13 @@ describe('incomplete gangs', () => {
     const scene = new JobScenario(job);
     scene.register();
     scene.say({ type: 'ask-refused', role: 'worker', message });
-    expect(scene.result?.diagnostics).toContain(message);
-    expect(scene.result?.diagnostics).toContain('Check roles.worker.nodeLabel (gpus)');
+    expect(scene.result?.message).toContain(message);
+    expect(scene.result?.message).toContain('Check roles.worker.nodeLabel (gpus)');
 
     const later = JobScenario.running(job);
     later.end('c1', 'node-lost');
     later.say({ type: 'ask-refused', role: 'worker', message });
-    expect(later.status().state).toBe('RECOVERING');
+    expect(later.status().state).toBe('recovering');
     later.ready('c2', 2);
     later.wait(61_000);
     expect(later.history.join('\n')).toContain(`worker:0 got no container, because the ResourceManager rejects the request: ${message}`);
@@ -1078,7 +1078,7 @@ describe('failures on one node', () => {
       ...{ type: 'container-ended', containerId: scene.allocate('worker', 'h1:1'), end: 'launch-failed', exitStatus: -1000 },
       diagnostics: 'The container could not be launched: Resource hdfs://nn/a changed on src filesystem - expected: "1", was: "2"',
     });
-    expect(scene.result?.diagnostics).toMatch(
+    expect(scene.result?.message).toMatch(
       /^worker:0 cannot be started: its container on h1:1 could not be started: hdfs:\/\/nn\/a was modified after the submission/,
     );
   });
@@ -1095,10 +1095,10 @@ describe('failures on one node', () => {
       return scene;
     };
     const malformed = 'java.nio.file.InvalidPathException: Malformed input or input contains unmappable characters: /nm/filecache/1/a';
-    expect(launch(malformed).result?.diagnostics).toMatch(
+    expect(launch(malformed).result?.message).toMatch(
       /^worker:0 cannot be started, because localisation failed twice in the same way: its container on h2:1 could not be started: .*InvalidPathException.*\. A NodeManager reports this if it cannot unpack an archive because of file names outside ASCII\. Rename these files/,
     );
-    expect(launch('gzip: stdin: not in gzip format').result?.state).toBe('FAILED');
+    expect(launch('gzip: stdin: not in gzip format').result?.state).toBe('failed');
     expect(launch('java.net.ConnectException: Connection refused').result).toBeNull();
   });
 
@@ -1109,7 +1109,7 @@ describe('failures on one node', () => {
       scene.wait(31_000);
       scene.say({ type: 'launch-failed', containerId: scene.allocate('worker', `h${n}:1`), message: 'Image not found' });
     }
-    expect(scene.result?.diagnostics).toContain(
+    expect(scene.result?.message).toContain(
       'worker:0 could not be started 10 times in a row: its container on h9:1 could not be started: Image not found',
     );
   });
@@ -1133,11 +1133,11 @@ describe('early ends of training', () => {
     const scene = JobScenario.running(twoWorkers);
     ends(scene, 1);
     ends(scene, 1);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '' });
+    expect(scene.status()).toMatchObject({ state: 'running', message: '' });
     for (const id of ['c1', 'c2']) {
       scene.exit(id, 0);
     }
-    expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: 'stopped early at step 40: loss is NaN' });
+    expect(scene.result).toEqual({ state: 'succeeded', message: 'stopped early at step 40: loss is NaN' });
     expect(scene.status().message).toBe('stopped early at step 40: loss is NaN');
     expect(scene.history.filter((line) => line.startsWith('early-end'))).toEqual(['early-end stopped early at step 40: loss is NaN']);
   });
@@ -1150,7 +1150,7 @@ describe('early ends of training', () => {
     for (const id of ['c1', scene.container('worker:1')]) {
       scene.exit(id, 0);
     }
-    expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+    expect(scene.result).toEqual({ state: 'succeeded', message: '' });
   });
 
   it('an early end of training is also reported by a second attempt, even if the chief has already exited', () => {
@@ -1162,7 +1162,7 @@ describe('early ends of training', () => {
     next.register(scene.state.tasks.flatMap(({ container }) => (container === null ? [] : [container])));
     next.hello('c2', { generation: 1, phase: 'running' });
     next.exit('c2', 0);
-    expect(next.result).toEqual({ state: 'SUCCEEDED', diagnostics: 'stopped early at step 40: loss is NaN' });
+    expect(next.result).toEqual({ state: 'succeeded', message: 'stopped early at step 40: loss is NaN' });
   });
 });
 
@@ -1177,17 +1177,17 @@ describe('second ApplicationMaster attempts', () => {
   it('a second attempt leaves running tasks untouched', () => {
     const { next, survivors } = resume(JobScenario.running(withEvaluator), withEvaluator);
     next.register(survivors);
-    expect(next.status()).toMatchObject({ state: 'RECOVERING', masterAttempt: 2 });
+    expect(next.status()).toMatchObject({ state: 'recovering', masterAttempt: 2 });
     for (const id of ['c1', 'c2', 'c3']) {
       next.hello(id, { generation: 1, phase: 'running' });
     }
-    expect(next.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(next.status()).toMatchObject({ state: 'running', generations: 1 });
     next.wait(300_000);
     expect(next.actions.filter(({ type }) => type !== 'persist')).toEqual([]);
     for (const id of ['c1', 'c2', 'c3']) {
       next.exit(id, 0);
     }
-    expect(next.result?.state).toBe('SUCCEEDED');
+    expect(next.result?.state).toBe('succeeded');
   });
 
   it('each attempt counts the start of a program that it finds running once', () => {
@@ -1223,7 +1223,7 @@ describe('second ApplicationMaster attempts', () => {
     next.register(survivors);
     expect(next.result).toBeNull();
     next.hello('c2', { generation: 1, phase: 'ended', exit: { generation: 1, code: 0, signal: '', stderrTail: '', permanent: false } });
-    expect(next.result?.state).toBe('SUCCEEDED');
+    expect(next.result?.state).toBe('succeeded');
   });
 
   it('a second attempt replaces lost tasks under an unused generation number', () => {
@@ -1340,7 +1340,7 @@ describe('second ApplicationMaster attempts', () => {
     next.hello(scene.container('worker:1'), { generation: 2, phase: 'running' });
     expect(next.status().generations).toBe(2);
     next.exit(scene.container('worker:1'), 3);
-    expect(next.status().state).toBe('FAILED');
+    expect(next.status().state).toBe('failed');
   });
 
   it('a second attempt shows the failures and notices of the first attempt', () => {
@@ -1367,7 +1367,7 @@ describe('second ApplicationMaster attempts', () => {
     scene.say({ type: 'kill', reason: 'killed by alice' });
     const next = new JobScenario(twoWorkers, 2, scene.snapshot);
     next.register([{ id: 'c1', role: 'worker', node: 'h1:1', nodeHttp: '', memoryMb: 1024 }]);
-    expect(next.result).toEqual({ state: 'KILLED', diagnostics: 'killed by alice' });
+    expect(next.result).toEqual({ state: 'killed', message: 'killed by alice' });
     expect(next.ordered('stop-container')).toEqual(['c1']);
     expect(next.of('ask')).toEqual([]);
   });
@@ -1381,7 +1381,7 @@ describe('results', () => {
     scene.exit('c2', 0);
     scene.say({ type: 'kill', reason: 'killed by bob' });
     scene.wait(10_000);
-    expect(scene.of('finish')).toEqual([{ type: 'finish', result: { state: 'KILLED', diagnostics: 'killed by alice' } }]);
+    expect(scene.of('finish')).toEqual([{ type: 'finish', result: { state: 'killed', message: 'killed by alice' } }]);
   });
 
   it('the result of a job is reported to YARN after the containers have stopped, and they are stopped only after the result is stored', () => {
@@ -1397,7 +1397,7 @@ describe('results', () => {
     expect(scene.result).toBeNull();
     scene.end('c1', 'exited', 143);
     scene.end('c2', 'exited', 143);
-    expect(scene.result?.state).toBe('KILLED');
+    expect(scene.result?.state).toBe('killed');
   });
 
   it('the result of a job is reported after a limited time even if storage is unreachable', () => {
@@ -1405,14 +1405,14 @@ describe('results', () => {
     scene.storageAway = true;
     scene.say({ type: 'kill', reason: 'enough' });
     scene.wait(36_000);
-    expect(scene.result?.state).toBe('KILLED');
+    expect(scene.result?.state).toBe('killed');
   });
 
   it('the result of a job is a failure when the job exceeds its timeout', () => {
     const scene = JobScenario.running(frozen({ roles: [workers()], timeoutMs: 120_000 }));
     scene.wait(121_000);
     expect(scene.status()).toMatchObject({
-      state: 'FAILED',
+      state: 'failed',
       message: "The job ran longer than its timeout of 2 min. Raise timeout in job.yaml, or reduce the job's work.",
     });
   });
@@ -1422,7 +1422,7 @@ describe('results', () => {
     scene.say({ type: 'kill', reason: 'changed my mind' });
     expect(scene.result).toBeNull();
     scene.register();
-    expect(scene.result?.state).toBe('KILLED');
+    expect(scene.result?.state).toBe('killed');
     expect(scene.of('ask')).toEqual([]);
   });
 });
@@ -1527,7 +1527,7 @@ describe('TensorBoard', () => {
     scene.hello(scene.allocate('evaluator'));
     scene.started('c3', 1);
     expect(scene.wanted('tensorboard')).toBe(1);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '' });
+    expect(scene.status()).toMatchObject({ state: 'running', message: '' });
     scene.serve();
     expect(scene.task('tensorboard:0').state).toBe('running');
     scene.exit('c1', 1);
@@ -1546,19 +1546,19 @@ describe('TensorBoard', () => {
       scene.started(id, 1);
     }
     scene.wait(20 * 60_000);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', tensorboard: { state: 'waiting' } });
+    expect(scene.status()).toMatchObject({ state: 'running', message: '', tensorboard: { state: 'waiting' } });
     expect(scene.history.some((line) => line.startsWith('wait-timeout'))).toBe(false);
     for (const id of ['c1', 'c2']) {
       scene.exit(id, 0);
     }
-    expect(scene.result?.state).toBe('SUCCEEDED');
+    expect(scene.result?.state).toBe('succeeded');
   });
 
   it("TensorBoard is unavailable when its request exceeds the cluster's maximum, and the job continues", () => {
     const large = { ...tensorboard, resources: { memoryMb: 100_000, vcores: 1, gpus: 0, other: {} } };
     const scene = JobScenario.running(withTensorBoard({ roles: [workers(), large] }));
     expect(scene.wanted('tensorboard')).toBe(0);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: null, tensorboard: { state: 'unavailable' } });
+    expect(scene.status()).toMatchObject({ state: 'running', failure: null, tensorboard: { state: 'unavailable' } });
     expect(scene.status().tensorboard.message).toContain('requests containers');
     // The cluster cannot provide the container, and no program has failed.
     expect(scene.task('tensorboard:0').state).toBe('lost');
@@ -1574,7 +1574,7 @@ describe('TensorBoard', () => {
       scene.started(id, 1);
     }
     scene.say({ type: 'ask-refused', role: 'tensorboard', message: 'no such label' });
-    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.status().state).toBe('running');
   });
 
   it('TensorBoard restarts after every failure, with growing pauses, on the same nodes, without limit', () => {
@@ -1605,7 +1605,7 @@ describe('TensorBoard', () => {
         .filter((action) => action.role.name === 'tensorboard')
         .at(-1)?.excludedNodes,
     ).toEqual([]);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', failure: null, generations: 1 });
+    expect(scene.status()).toMatchObject({ state: 'running', failure: null, generations: 1 });
     scene.wait(3 * 60_000);
     scene.exit(scene.container('tensorboard:0'), 1);
     scene.wait(1_000);
@@ -1624,7 +1624,7 @@ describe('TensorBoard', () => {
     expect(scene.wanted('tensorboard')).toBe(0);
     scene.end(id, 'stopped-by-master', -105);
     scene.serve();
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 2 });
     expect(scene.task('tensorboard:0')).toMatchObject({ state: 'running', failures: 0 });
   });
 
@@ -1653,7 +1653,7 @@ describe('TensorBoard', () => {
     const id = scene.container('tensorboard:0');
     scene.exit(scene.container('worker:1'), 1);
     scene.serve();
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+    expect(scene.status()).toMatchObject({ state: 'running', generations: 2 });
     expect(scene.container('tensorboard:0')).toBe(id);
   });
 
@@ -1664,7 +1664,7 @@ describe('TensorBoard', () => {
       scene.exit(worker, 0);
     }
     expect(scene.ordered('stop-container')).toContain(id);
-    expect(scene.result?.state).toBe('SUCCEEDED');
+    expect(scene.result?.state).toBe('succeeded');
   });
 
   it('TensorBoard keeps running under a second attempt', () => {
@@ -1675,7 +1675,7 @@ describe('TensorBoard', () => {
     for (const { id } of alive) {
       again.hello(id, { generation: 1, phase: 'running' });
     }
-    expect(again.status().state).toBe('RUNNING');
+    expect(again.status().state).toBe('running');
     expect(again.task('tensorboard:0').state).toBe('running');
     expect(again.ordered('stop-container')).toEqual([]);
   });
@@ -1687,11 +1687,11 @@ describe('admission', () => {
     scene.say({ type: 'held', reason: '' });
     scene.register();
     expect(scene.wanted('worker')).toBe(0);
-    expect(scene.status()).toMatchObject({ state: 'STARTING', message: '' });
+    expect(scene.status()).toMatchObject({ state: 'starting', message: '' });
     scene.say({ type: 'held', reason: 'Waiting for other jobs to end: all is taken.' });
     scene.wait(3_600_000);
     expect(scene.wanted('worker')).toBe(0);
-    expect(scene.status()).toMatchObject({ state: 'WAITING', message: 'Waiting for other jobs to end: all is taken.' });
+    expect(scene.status()).toMatchObject({ state: 'waiting', message: 'Waiting for other jobs to end: all is taken.' });
     scene.say({ type: 'admitted' });
     expect(scene.wanted('worker')).toBe(2);
     scene.wait(30_000);
@@ -1713,7 +1713,7 @@ describe('admission', () => {
       scene.say({ type: 'held', reason: 'Waits.' });
       scene.register();
       scene.wait(300_000);
-      expect(scene.status()).toMatchObject({ state: 'WAITING' });
+      expect(scene.status()).toMatchObject({ state: 'waiting' });
       expect(scene.wanted('worker')).toBe(0);
       scene.say({ type: 'admitted' });
       scene.wait(10_000);
@@ -1730,14 +1730,14 @@ describe('admission', () => {
     refused.say({ type: 'held', reason: '' });
     refused.register();
     refused.say({ type: 'refused', reason: 'The job exceeds the limits in the site file.' });
-    expect(refused.status()).toMatchObject({ state: 'FAILED', message: 'The job exceeds the limits in the site file.' });
+    expect(refused.status()).toMatchObject({ state: 'failed', message: 'The job exceeds the limits in the site file.' });
     expect(refused.ordered('launch')).toEqual([]);
 
     const killed = new JobScenario(frozen({ roles: [workers()] }));
     killed.say({ type: 'held', reason: 'Waits.' });
     killed.register();
     killed.say({ type: 'kill', reason: 'enough' });
-    expect(killed.status()).toMatchObject({ state: 'KILLED', message: 'enough' });
+    expect(killed.status()).toMatchObject({ state: 'killed', message: 'enough' });
   });
 });
 
@@ -1747,11 +1747,11 @@ describe('limits of the site file', () => {
   it('the limits of the site file end a job that exceeds the timeout as soon as the limits are known', () => {
     const scene = JobScenario.running(frozen({ roles: [workers()] }));
     scene.wait(90_000);
-    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.status().state).toBe('running');
     scene.say({ type: 'limits', limits: { ...limits, timeout: { ms: 60_000, path: 'quotas.users.alice.timeout' } } });
     scene.wait(1_000);
     expect(scene.status()).toMatchObject({
-      state: 'FAILED',
+      state: 'failed',
       message: 'The job ran longer than the 1 min that quotas.users.alice.timeout in the site file allows. Its checkpoints are kept.',
     });
   });
@@ -1761,7 +1761,7 @@ describe('limits of the site file', () => {
     const scene = JobScenario.running(frozen({ roles: [workers()] }));
     scene.say({ type: 'limits', limits: idle });
     scene.wait(300_000);
-    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.status().state).toBe('running');
     scene.cpuCores = 0.01;
     scene.wait(50_000);
     scene.say({
@@ -1772,10 +1772,10 @@ describe('limits of the site file', () => {
       progress: { step: 1, metrics: {}, checkpointStep: 0, lostRank: null, notices: [], earlyEnd: null, ending: false },
     });
     scene.wait(50_000);
-    expect(scene.status().state).toBe('RUNNING');
+    expect(scene.status().state).toBe('running');
     scene.wait(11_000);
     expect(scene.status()).toMatchObject({
-      state: 'FAILED',
+      state: 'failed',
       message: 'The job was idle for 1 min: none of its programs computed or reported anything (quotas.queues.gpu.idle in the site file).',
     });
 
@@ -1783,7 +1783,7 @@ describe('limits of the site file', () => {
     waiting.register();
     waiting.say({ type: 'limits', limits: idle });
     waiting.wait(120_000);
-    expect(waiting.status().state).toBe('WAITING');
+    expect(waiting.status().state).toBe('waiting');
   });
 });
 

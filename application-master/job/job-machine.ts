@@ -27,7 +27,7 @@ const ABOUT_TOKENS = 'tokens';
 
 /** Records a report about the delegation tokens. The report's notice replaces the previous one. */
 function tokensReported(transition: Transition, { event, detail, notice }: Extract<Event, { type: 'tokens' }>): void {
-  transition.record(event, { detail: oneLine(detail) });
+  transition.record(event, { message: oneLine(detail) });
   const others = transition.state.training.notices.filter(({ task, about }) => task !== '' || about !== ABOUT_TOKENS);
   const notices = notice === null ? others : [...others, { task: '', text: oneLine(notice), about: ABOUT_TOKENS }];
   transition.patchTraining({ notices: notices.slice(-LIMITS.notices) });
@@ -43,7 +43,7 @@ function preemptionAnnounced(transition: Transition, containerIds: readonly stri
     return slot === undefined ? [] : [transition.task(slot)];
   });
   for (const task of announced) {
-    transition.recordTask('preemption-announced', task, { detail: 'the cluster is about to preempt the container' });
+    transition.recordTask('preemption-announced', task, { message: 'the cluster is about to preempt the container' });
   }
   if (!announced.some(({ role }) => inGang(role))) {
     return;
@@ -150,7 +150,7 @@ function apply(transition: Transition, event: Event): void {
     case 'held':
       transition.patch({ admission: { ...transition.state.admission, held: event.reason } });
       if (event.reason !== '') {
-        transition.record('job-held', { detail: event.reason });
+        transition.record('job-held', { message: event.reason });
       }
       break;
     case 'admitted':
@@ -164,10 +164,10 @@ function apply(transition: Transition, event: Event): void {
       break;
     case 'tokens-ended':
     case 'refused':
-      decide(transition, { state: 'FAILED', diagnostics: event.reason });
+      decide(transition, { state: 'failed', message: event.reason });
       break;
     case 'kill':
-      decide(transition, { state: 'KILLED', diagnostics: oneLine(event.reason) });
+      decide(transition, { state: 'killed', message: oneLine(event.reason) });
       break;
     case 'tick':
       watch(transition);
@@ -216,7 +216,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
     transition.update(task.slot, { wait: { since: transition.now } });
   }
   transition.record('master-registered', {
-    detail: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers from the previous attempt`,
+    message: `attempt ${transition.state.attempt}, queue ${queue}, ${event.survivors.length} containers from the previous attempt`,
   });
   matchSurvivors(transition, event);
   // Skip the check. An earlier attempt has run on this cluster, so the resources exist, even if a large node is temporarily unavailable.
@@ -229,7 +229,7 @@ function registered(transition: Transition, event: Extract<Event, { type: 'regis
     if (sentence !== null && role.spare) {
       goWithout(transition, role, sentence);
     } else if (sentence !== null) {
-      decide(transition, { state: 'FAILED', diagnostics: sentence });
+      decide(transition, { state: 'failed', message: sentence });
     }
   }
 }
@@ -250,14 +250,14 @@ function admitted(transition: Transition): void {
 }
 
 function goWithout(transition: Transition, role: Role, sentence: string): void {
-  const failure = { cause: { kind: 'impossible', reason: sentence }, cost: 'free', node: null, lines: [] } as const;
+  const failure = { cause: { kind: 'impossible', message: sentence }, cost: 'free', node: null, lines: [] } as const;
   for (const task of transition.state.tasks) {
     if (task.role === role) {
       transition.update(task.slot, { state: endStateOf(failure.cause), failures: { newest: failure } });
     }
   }
   transition.dirty = true;
-  transition.record('went-without', { role: role.name, detail: sentence });
+  transition.record('went-without', { role: role.name, message: sentence });
 }
 
 /**
@@ -267,7 +267,7 @@ function goWithout(transition: Transition, role: Role, sentence: string): void {
 function askRefused(transition: Transition, name: string, message: string): void {
   const { requests } = transition.state;
   transition.patch({ requests: { ...requests, refusals: new Map(requests.refusals).set(name, message) } });
-  transition.record('ask-refused', { role: name, detail: oneLine(message) });
+  transition.record('ask-refused', { role: name, message: oneLine(message) });
   const role = transition.state.frozen.job.roles.find((each) => each.name === name);
   const tasks = transition.state.tasks.filter((task) => task.role === role);
   if (
@@ -284,8 +284,8 @@ function askRefused(transition: Transition, name: string, message: string): void
       ? ''
       : ` Check roles.${role.name}.nodeLabel (${role.nodeLabel}): yarn cluster --list-node-labels lists the cluster's labels.`;
   decide(transition, {
-    state: 'FAILED',
-    diagnostics: `The ResourceManager refuses containers for role ${role.name}: ${oneLine(message)}${label} Check roles.${role.name}.resources as well.`,
+    state: 'failed',
+    message: `The ResourceManager refuses containers for role ${role.name}: ${oneLine(message)}${label} Check roles.${role.name}.resources as well.`,
   });
 }
 
@@ -325,9 +325,9 @@ function recordEnd(transition: Transition, { containerId, end, exitStatus }: Ext
   const ending = transition.state.ending.get(containerId);
   const detail = `${end}, exit status ${exitStatus}`;
   if (slot !== undefined) {
-    transition.recordTask('container-ended', transition.task(slot), { detail });
+    transition.recordTask('container-ended', transition.task(slot), { message: detail });
   } else if (ending !== undefined && ending.index >= 0) {
-    transition.record('container-ended', { role: ending.role, index: ending.index, containerId, detail });
+    transition.record('container-ended', { role: ending.role, index: ending.index, containerId, message: detail });
   }
 }
 

@@ -37,7 +37,7 @@ test.each([
   ['down', { state: 'running', progress: { metrics: { ready: 0 } } }, { state: 'starting', message: '' }],
   [
     'permanently lost',
-    { state: 'lost', failures: { newest: taskFailure({ cause: { kind: 'impossible', reason: 'no node is large enough' } }) } },
+    { state: 'lost', failures: { newest: taskFailure({ cause: { kind: 'impossible', message: 'no node is large enough' } }) } },
     { state: 'unavailable', message: 'no node is large enough' },
   ],
 ] as const)('the status shows a TensorBoard that is %s', (_what, change, expected) => {
@@ -85,12 +85,12 @@ describe('a job that recovers', () => {
       job.wait(60_000);
       job.exit(job.container(name), 7);
       expect(job.status()).toMatchObject({
-        state: 'RECOVERING',
+        state: 'recovering',
         message: expect.stringMatching(new RegExp(`^${name}: its program on h[12]:1 exited with code 7`)),
         failedTask: { role: 'worker', index: Number(name.at(-1)) },
       });
       job.serve();
-      expect(job.status()).toMatchObject({ state: 'RUNNING', failedTask: null });
+      expect(job.status()).toMatchObject({ state: 'running', failedTask: null });
     }
   });
 
@@ -110,7 +110,7 @@ describe('a job that recovers', () => {
     job.say({ type: 'heartbeat', containerId: container, generation: 1, clock: job.clock(container), usage: null, progress } as never);
     expect(job.status()).toMatchObject({ step: 4068, checkpointStep: 3850 });
     job.exit(job.container('worker:1'), 7);
-    expect(job.status()).toMatchObject({ state: 'RECOVERING', step: 3850, checkpointStep: 3850 });
+    expect(job.status()).toMatchObject({ state: 'recovering', step: 3850, checkpointStep: 3850 });
     expect(job.task('worker:0').step).toBe(3850);
   });
 });
@@ -118,6 +118,6 @@ describe('a job that recovers', () => {
 test('the status names the time of the submission, but no time after the start of the ApplicationMaster', () => {
   const at = (submittedAt: number) => statusOf({ ...scene.state, frozen: { ...scene.state.frozen, submittedAt } }, scene.now);
   const { startedAt } = scene.state;
-  expect(at(startedAt - 240_000)).toMatchObject({ submittedAt: startedAt - 240_000, startedAt });
-  expect(at(startedAt + 9_000)).toMatchObject({ submittedAt: startedAt, startedAt });
+  expect(at(startedAt - 240_000)).toMatchObject({ createdAt: startedAt - 240_000, startedAt });
+  expect(at(startedAt + 9_000)).toMatchObject({ createdAt: startedAt, startedAt });
 });

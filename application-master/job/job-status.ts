@@ -14,25 +14,25 @@ const REPORTED_WAIT_MS = 5_000;
 export function statusOf(state: JobState, now: number): JobStatus {
   const { frozen, decision } = state;
   return {
-    applicationId: frozen.applicationId,
+    id: frozen.applicationId,
     name: frozen.job.name,
     user: frozen.user,
     queue: frozen.job.queue,
     ...(decision === null
       ? phaseOf({ ...state, now: Math.max(now, state.now) })
-      : phase(decision.result.state, decision.result.diagnostics, { failedTask: failedTaskOf(decision) })),
+      : phase(decision.result.state, decision.result.message, { failedTask: failedTaskOf(decision) })),
     masterAttempt: state.attempt,
     generations: state.gang === null ? Math.max(0, ...state.tasks.map((task) => task.generation)) : state.generation,
     // The client's clock may be fast.
-    submittedAt: Math.min(frozen.submittedAt, state.startedAt),
+    createdAt: Math.min(frozen.submittedAt, state.startedAt),
     startedAt: state.startedAt,
     finishedAt: decision?.at ?? null,
     step: stepOf(state),
     ...(decision === null && { progress: progressOf(state) }),
     metrics: mergedMetrics(state),
     checkpointStep: state.training.checkpointStep,
-    checkpointDir: frozen.checkpointDir,
-    summaryDir: frozen.summaryDir,
+    checkpointUri: frozen.checkpointDir,
+    summaryUri: frozen.summaryDir,
     notices: state.training.notices.map(({ task, text }) => (task === '' ? text : `${task}: ${text}`)),
     failure: state.firstFailure?.failure ?? null,
     tensorboard: tensorBoardOf(state),
@@ -51,7 +51,7 @@ function phase(state: Phase['state'], message: string, facts: Partial<Phase> = {
 
 function phaseOf(state: JobState): Phase {
   if (state.admission.held !== null) {
-    return phase(state.admission.held === '' ? 'STARTING' : 'WAITING', state.admission.held);
+    return phase(state.admission.held === '' ? 'starting' : 'waiting', state.admission.held);
   }
   const awaited = awaitedTasks(state).filter((task) => task.role.kind !== 'sidecar');
   const waited = awaited.filter((task) => task.state === 'requested' || task.state === 'launching');
@@ -74,7 +74,7 @@ function phaseOf(state: JobState): Phase {
   const endAt = predecessorsEndAt(state, unfenced);
   const durations = { waitingMs: long ? state.now - since : null, predecessorsEndInMs: endAt === null ? null : endAt - state.now };
   if (ranWell) {
-    return phase('RUNNING', message, durations);
+    return phase('running', message, durations);
   }
   // Without a gang, tasks start individually, so a task that starts for the first time is not being recovered.
   const before =
@@ -87,9 +87,9 @@ function phaseOf(state: JobState): Phase {
     const facts = failed === undefined ? {} : { failedTask: { role: failed.role.name, index: failed.index } };
     const failure = failed === undefined ? '' : `${nameOf(failed)}: ${describeNewestFailure(failed)}`;
     const separator = failure === '' || message === '' ? '' : '. ';
-    return phase('RECOVERING', `${failure}${separator}${message}`, { ...durations, ...facts });
+    return phase('recovering', `${failure}${separator}${message}`, { ...durations, ...facts });
   }
-  return phase(long ? 'WAITING' : 'STARTING', message, durations);
+  return phase(long ? 'waiting' : 'starting', message, durations);
 }
 
 /** Returns the task whose failure the job recovers from, or undefined if the recovery has another reason. */
@@ -141,7 +141,7 @@ function elasticOf(state: JobState): ElasticStatus | null {
     return null;
   }
   const running = state.gang?.phase === 'forming' ? 0 : state.tasks.filter((task) => task.role === role && isMember(task)).length;
-  return { role: role.name, running, least: role.instances, most: role.maxInstances };
+  return { role: role.name, running, min: role.instances, max: role.maxInstances };
 }
 
 function orphansOf({ ending }: JobState, now: number): OrphanedContainer[] {

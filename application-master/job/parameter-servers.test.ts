@@ -41,7 +41,7 @@ test('a failed worker is replaced alone, in the same generation', () => {
       .at(-1)
       ?.members.find((member) => member.index === 1 && member.role === 'worker'),
   ).toMatchObject({ taskRank: 1 });
-  expect(scene.status().state).toBe('RUNNING');
+  expect(scene.status().state).toBe('running');
 });
 
 test('a replacement starts only when the lost worker can no longer push gradients', () => {
@@ -83,7 +83,7 @@ test('the job succeeds when its workers have succeeded, and stops the parameter 
   scene.exit(scene.container('worker:0'), 0);
   scene.exit(scene.container('worker:1'), 0);
   scene.wait(6_000);
-  expect(scene.result).toEqual({ state: 'SUCCEEDED', diagnostics: '' });
+  expect(scene.result).toEqual({ state: 'succeeded', message: '' });
   expect(scene.ordered('stop-program')).toEqual(expect.arrayContaining(ends));
   expect(scene.task('ps:0').state).toBe('stopped');
 });
@@ -107,14 +107,14 @@ test('servers stop when the workers have succeeded, while the evaluator continue
   scene.exit(scene.container('evaluator:0'), 1);
   scene.serve();
   expect(scene.ordered('stop-program')).toContain(other);
-  expect(scene.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+  expect(scene.status()).toMatchObject({ state: 'running', generations: 1 });
   expect(scene.history).toContain('task-stopped all ranked tasks had ended');
   const second = new JobScenario(withEvaluator, 2, scene.snapshot);
   second.register([scene.state.tasks.find((task) => task.role.name === 'evaluator')?.container].flatMap((each) => each ?? []));
   second.hello(scene.container('evaluator:0'), { generation: 1, phase: 'running' });
   second.exit(scene.container('evaluator:0'), 0, { generation: 1 });
   second.wait(6_000);
-  expect([second.of('ask').filter(({ count }) => count > 0), second.result]).toEqual([[], { state: 'SUCCEEDED', diagnostics: '' }]);
+  expect([second.of('ask').filter(({ count }) => count > 0), second.result]).toEqual([[], { state: 'succeeded', message: '' }]);
 });
 
 test('a second attempt keeps all tasks running, and starts the worker that was being replaced', () => {
@@ -151,5 +151,5 @@ test('a second attempt that waits for a parameter server does not charge workers
   expect(second.history).toContainEqual(expect.stringMatching(/^task-failed \(not counted: caused by the cluster\)/));
   expect(second.task('worker:0').failures).toBe(0);
   second.serve();
-  expect(second.status()).toMatchObject({ state: 'RUNNING', generations: 2 });
+  expect(second.status()).toMatchObject({ state: 'running', generations: 2 });
 });

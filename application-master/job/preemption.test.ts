@@ -19,7 +19,7 @@ test('all ranked tasks store a checkpoint when the cluster announces the preempt
   ]);
   expect(job.history.filter((line) => line.startsWith('preemption-announced'))).toHaveLength(1);
   // A preemption request is not a failure, because the cluster may withdraw the request.
-  expect(job.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+  expect(job.status()).toMatchObject({ state: 'running', generations: 1 });
 });
 
 test('the announced preemption of a task without a rank orders no checkpoint', () => {

@@ -94,11 +94,11 @@ function giveUp(transition: Transition, failure: Failure, end: NonNullable<Retur
   const expendable = isExpendable(transition.state, task);
   if (!canBeGivenUp(transition.state, task) || (end.why !== 'restarts' && expendable)) {
     const diagnostics = `${failureDiagnostics(transition.state, failure, end.text)}${describeWaitingRoles(transition.state, task)}`;
-    decide(transition, { state: 'FAILED', diagnostics }, { role: task.role.name, index: task.index, why: end.why });
+    decide(transition, { state: 'failed', message: diagnostics }, { role: task.role.name, index: task.index, why: end.why });
     return;
   }
   const why = expendable ? 'enough other tasks remain' : 'the chief decides how the job ends';
-  transition.recordTask('task-given-up', transition.task(task.slot), { detail: `it ${end.text}; ${why}` });
+  transition.recordTask('task-given-up', transition.task(task.slot), { message: `it ${end.text}; ${why}` });
   // If the task was a member, continue without it in a new generation.
   if (isMember(task) && (expendable || !restartsAlone(transition.state, task))) {
     endGeneration(transition, task, 'was given up');

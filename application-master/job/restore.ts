@@ -147,7 +147,7 @@ export function settle(transition: Transition): void {
     return;
   }
   transition.patchGang({ phase: 'started', since: transition.now, members: membersOf(transition.state) });
-  transition.record('generation-resumed', { generation, detail: `${inGeneration.length} of ${tasks.length} tasks were running` });
+  transition.record('generation-resumed', { generation, message: `${inGeneration.length} of ${tasks.length} tasks were running` });
   for (const task of bound) {
     if (!loose(task)) {
       startMember(transition, task.slot);

@@ -18,10 +18,10 @@ describe('roles that wait for other roles', () => {
     const scene = new JobScenario(staged);
     scene.register();
     scene.hello(scene.allocate('load'));
-    expect(scene.status()).toMatchObject({ state: 'STARTING', message: 'Role worker waits until load has succeeded.' });
+    expect(scene.status()).toMatchObject({ state: 'starting', message: 'Role worker waits until load has succeeded.' });
     scene.serve();
     expect([scene.wanted('worker'), scene.task('worker:0').state, scene.task('evaluator:0').state]).toEqual([0, 'requested', 'running']);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: 'Role worker waits until load has succeeded.' });
+    expect(scene.status()).toMatchObject({ state: 'running', message: 'Role worker waits until load has succeeded.' });
     expect(scene.task('worker:1').waitsFor).toEqual([{ role: 'load', state: 'succeeded' }]);
     expect(scene.task('load:0').waitsFor).toBeUndefined();
     const id = scene.container('load:0');
@@ -30,23 +30,23 @@ describe('roles that wait for other roles', () => {
     scene.end(id, 'exited', 0);
     expect(scene.wanted('worker')).toBe(2);
     scene.serve();
-    expect(scene.status()).toMatchObject({ state: 'RUNNING', message: '', generations: 1 });
+    expect(scene.status()).toMatchObject({ state: 'running', message: '', generations: 1 });
     expect(scene.history).toContain('role-waits until load has succeeded');
     expect(scene.history).toContain('role-released load has succeeded');
     for (const name of ['worker:0', 'worker:1', 'evaluator:0']) {
       scene.exit(scene.container(name), 0);
     }
-    expect(scene.result?.state).toBe('SUCCEEDED');
+    expect(scene.result?.state).toBe('succeeded');
   });
 
   it('a role may wait for another role without a limit, and its time for containers starts at the end of the wait', () => {
     const scene = JobScenario.running(frozen({ roles: [load(), workers(afterLoad), role({ name: 'late', ...afterLoad })] }));
     scene.wait(10 * 60_000);
-    expect(scene.status()).toMatchObject({ state: 'RUNNING' });
+    expect(scene.status()).toMatchObject({ state: 'running' });
     scene.leave('load:0');
     scene.wait(59_000);
     expect(scene.history.filter((line) => line.includes('timeout'))).toEqual([]);
-    expect(scene.status()).toMatchObject({ state: 'WAITING' });
+    expect(scene.status()).toMatchObject({ state: 'waiting' });
     scene.wait(2_000);
     expect(scene.history.filter((line) => line.includes('timeout'))).toHaveLength(2);
   });
@@ -87,14 +87,14 @@ describe('roles that wait for other roles', () => {
   it('the job fails with the reason if the awaited role fails permanently', () => {
     const scene = JobScenario.running(frozen({ roles: [load({ restart: never }), workers(afterLoad)] }));
     scene.exit(scene.container('load:0'), 3);
-    expect(scene.result).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('exited with code 3') });
-    expect(scene.result?.diagnostics).toContain('Role worker has not started, because it waits until load has succeeded.');
+    expect(scene.result).toMatchObject({ state: 'failed', message: expect.stringContaining('exited with code 3') });
+    expect(scene.result?.message).toContain('Role worker has not started, because it waits until load has succeeded.');
   });
 
   it('the job fails if a role waits for a sidecar that fails permanently', () => {
     const scene = JobScenario.running(frozen({ roles: [load({ restart: never, kind: 'sidecar' }), workers(afterLoad)] }));
     scene.exit(scene.container('load:0'), 3);
-    expect(scene.result?.diagnostics).toMatch(
+    expect(scene.result?.message).toMatch(
       /^Role worker cannot start: it waits until load has succeeded, but load:0 has failed: its program on h\d:1 exited with code 3\.$/,
     );
   });
@@ -148,7 +148,7 @@ describe('later attempts', () => {
     for (const name of ['worker:0', 'worker:1']) {
       later.hello(later.container(name), { phase: 'running', generation: 1 });
     }
-    expect(later.status()).toMatchObject({ state: 'RUNNING', generations: 1 });
+    expect(later.status()).toMatchObject({ state: 'running', generations: 1 });
     expect(later.of('launch')).toEqual([]);
   });
 
@@ -180,7 +180,7 @@ describe('later attempts', () => {
     ofEnd.wait(14_000);
     expect(ofEnd.result).toBeNull();
     ofEnd.wait(2_000);
-    expect(ofEnd.status().state).toBe('SUCCEEDED');
+    expect(ofEnd.status().state).toBe('succeeded');
     const limited = JobScenario.running(frozen({ roles: [role({ name: 'db', timeoutMs: 50_000 })] }));
     const ofLimit = next(limited, frozen({ roles: [role({ name: 'db', timeoutMs: 50_000 })] }));
     ofLimit.hello(ofLimit.container('db:0'), { phase: 'running', generation: 1 });
@@ -197,8 +197,8 @@ describe('roles with endAfter', () => {
     scene.wait(9_500);
     expect(scene.result).toBeNull();
     scene.wait(6_000);
-    expect(scene.result).toMatchObject({ state: 'FAILED' });
-    expect(scene.result?.diagnostics).toMatch(
+    expect(scene.result).toMatchObject({ state: 'failed' });
+    expect(scene.result?.message).toMatch(
       /^worker:0 had not ended 10 s after the end of role chief\. Raise roles\.worker\.endAfter\.within/,
     );
   });
@@ -212,7 +212,7 @@ describe('roles with endAfter', () => {
     scene.wait(1_000);
     expect(scene.ordered('stop-program')).toEqual(expect.arrayContaining(ids));
     expect(scene.of('stop-program').filter(({ containerId, atOnce }) => atOnce && ids.includes(containerId))).toEqual([]);
-    expect([scene.task('worker:0').state, scene.status().state]).toEqual(['stopped', 'SUCCEEDED']);
+    expect([scene.task('worker:0').state, scene.status().state]).toEqual(['stopped', 'succeeded']);
   });
 
   it('a role with endAfter is stopped together with the parameter servers', () => {
@@ -220,7 +220,7 @@ describe('roles with endAfter', () => {
     const scene = JobScenario.running(frozen({ roles: [chief(), follower(endAfter(['chief'], 0)), ps] }));
     scene.exit(scene.container('chief:0'), 0);
     scene.wait(6_000);
-    expect(scene.result?.state).toBe('SUCCEEDED');
+    expect(scene.result?.state).toBe('succeeded');
   });
 
   it('the job fails if a role with endAfter fails before its time limit', () => {
@@ -230,7 +230,7 @@ describe('roles with endAfter', () => {
     scene.exit(scene.container('chief:0'), 0);
     scene.wait(5_000);
     scene.exit(scene.container('worker:0'), 1);
-    expect(scene.status()).toMatchObject({ state: 'FAILED', message: expect.stringContaining('worker:0 failed') });
+    expect(scene.status()).toMatchObject({ state: 'failed', message: expect.stringContaining('worker:0 failed') });
   });
 
   it('a role with endAfter is stopped while the job continues, and its late messages change nothing', () => {
@@ -247,7 +247,7 @@ describe('roles with endAfter', () => {
     expect(scene.history).toContain('task-stopped role load had ended');
     expect(scene.result).toBeNull();
     scene.exit(scene.container('report:0'), 0);
-    expect(scene.result?.state).toBe('SUCCEEDED');
+    expect(scene.result?.state).toBe('succeeded');
   });
 
   it('a role with endAfter gets its full time again if the other role repeats its work', () => {
@@ -284,7 +284,7 @@ describe('time limits', () => {
     scene.wait(19_500);
     expect(scene.task('worker:0')).toMatchObject({ state: 'running', failures: 1 });
     scene.wait(1_000);
-    expect(scene.status()).toMatchObject({ state: 'FAILED', message: expect.stringContaining('ran longer than its time limit') });
+    expect(scene.status()).toMatchObject({ state: 'failed', message: expect.stringContaining('ran longer than its time limit') });
   });
 
   it('a program at its time limit may store a checkpoint: YARN stops the container only if its executor does not end', () => {
@@ -299,11 +299,11 @@ describe('time limits', () => {
   it('a job that ends at a time limit waits until the program has stored its checkpoint', () => {
     const scene = JobScenario.running(limited({ restart: { policy: 'never', maxRestarts: 0 } }));
     scene.wait(21_000);
-    expect([scene.status().state, scene.result]).toEqual(['FAILED', null]);
+    expect([scene.status().state, scene.result]).toEqual(['failed', null]);
     for (const containerId of scene.ordered('stop-program')) {
       scene.end(containerId, 'exited', 0);
     }
-    expect(scene.result?.diagnostics).toContain('ran longer than its time limit');
+    expect(scene.result?.message).toContain('ran longer than its time limit');
   });
 
   it('a time limit does not count the time in which the program is not running', () => {
@@ -314,7 +314,7 @@ describe('time limits', () => {
     scene.wait(50_000);
     scene.serve();
     scene.wait(19_000);
-    expect([scene.task('worker:0').failures, scene.status().state]).toEqual([0, 'RUNNING']);
+    expect([scene.task('worker:0').failures, scene.status().state]).toEqual([0, 'running']);
   });
 });
 
@@ -327,7 +327,7 @@ describe('onExitCodes', () => {
     scene.serve();
     expect(scene.task('worker:0')).toMatchObject({ state: 'running', failures: 1 });
     scene.exit(scene.container('worker:0'), 3);
-    expect(scene.result?.diagnostics).toMatch(/^worker:0 failed, and its role restarts only after exit code 75 \(restart\.onExitCodes\): /);
+    expect(scene.result?.message).toMatch(/^worker:0 failed, and its role restarts only after exit code 75 \(restart\.onExitCodes\): /);
   });
 
   it('onExitCodes does not lift the limit on the number of restarts', () => {
@@ -335,7 +335,7 @@ describe('onExitCodes', () => {
     scene.exit(scene.container('worker:0'), 75);
     scene.serve();
     scene.exit(scene.container('worker:0'), 75);
-    expect(scene.result?.diagnostics).toContain('only 1 restart is allowed');
+    expect(scene.result?.message).toContain('only 1 restart is allowed');
   });
 
   it('a task with onExitCodes also restarts after failures that are not exits of its program', () => {
@@ -357,7 +357,7 @@ describe('onExitCodes', () => {
     expect(scene.task('worker:0')).toMatchObject({ state: 'running', failures: 1 });
     scene.exit(scene.container('worker:0'), -1, { signal: 'SIGSEGV' });
     scene.wait(LIMITS.truthMs + 500);
-    expect(scene.result?.state).toBe('FAILED');
+    expect(scene.result?.state).toBe('failed');
   });
 });
 
@@ -376,8 +376,8 @@ describe('the limit on restarts of the whole job', () => {
     fail(scene, 'other:0');
     expect(scene.result).toBeNull();
     fail(scene, 'worker:2');
-    expect(scene.result?.state).toBe('FAILED');
-    expect(scene.result?.diagnostics).toMatch(
+    expect(scene.result?.state).toBe('failed');
+    expect(scene.result?.message).toMatch(
       /^worker:2 failed, but only 2 restarts are allowed in the whole job \(restart\.maxRestarts\): its program .* exited with code 3/,
     );
   });
@@ -390,7 +390,7 @@ describe('the limit on restarts of the whole job', () => {
     expect(scene.task('watcher:0').state).toBe('running');
     expect(scene.result).toBeNull();
     fail(scene, 'worker:0');
-    expect(scene.result?.diagnostics).toContain('only 0 restarts are allowed in the whole job');
+    expect(scene.result?.message).toContain('only 0 restarts are allowed in the whole job');
   });
 
   it('a later attempt continues the count', () => {
@@ -403,7 +403,7 @@ describe('the limit on restarts of the whole job', () => {
     later.serve();
     later.exit(later.container('worker:0'), 3, { generation: 2 });
     later.wait(LIMITS.truthMs + 500);
-    expect(later.result?.diagnostics).toContain('only 1 restart is allowed in the whole job');
+    expect(later.result?.message).toContain('only 1 restart is allowed in the whole job');
   });
 
   it('a task without which the job continues uses no restart when it is given up', () => {
@@ -415,7 +415,7 @@ describe('the limit on restarts of the whole job', () => {
     fail(scene, 'worker:0');
     expect(scene.result).toBeNull();
     fail(scene, 'worker:0');
-    expect(scene.result?.state).toBe('FAILED');
+    expect(scene.result?.state).toBe('failed');
   });
 });
 
@@ -448,7 +448,7 @@ it('for any order of the roles, no role runs before the roles for which it waits
         }
         scene.serve();
       }
-      expect([scene.result?.state, succeeded.size]).toEqual(['SUCCEEDED', 5]);
+      expect([scene.result?.state, succeeded.size]).toEqual(['succeeded', 5]);
     }),
   );
 });

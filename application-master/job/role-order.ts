@@ -31,7 +31,7 @@ export function releaseRoles(transition: Transition): void {
       release(transition, role, conditions);
     } else if (failed !== undefined && role.kind !== 'sidecar') {
       const diagnostics = `Role ${role.name} cannot start: it waits until ${describeConditions(conditions)}, but ${nameOf(failed)} has failed: ${describeNewestFailure(failed)}.`;
-      decide(transition, { state: 'FAILED', diagnostics }, { role: failed.role.name, index: failed.index, why: 'awaited' });
+      decide(transition, { state: 'failed', message: diagnostics }, { role: failed.role.name, index: failed.index, why: 'awaited' });
       return;
     }
   }
@@ -40,7 +40,7 @@ export function releaseRoles(transition: Transition): void {
 export function recordHeldRoles(transition: Transition): void {
   for (const role of heldRoles(transition.state)) {
     const conditions = conditionsOf(jobOf(transition.state), role);
-    transition.record('role-waits', { role: role.name, detail: `until ${describeConditions(conditions)}` });
+    transition.record('role-waits', { role: role.name, message: `until ${describeConditions(conditions)}` });
   }
 }
 
@@ -53,7 +53,7 @@ function release(transition: Transition, role: Role, conditions: readonly RoleCo
   if (inGang(role)) {
     transition.patchGang({ since: transition.now, notBefore: transition.now });
   }
-  transition.record('role-released', { role: role.name, detail: describeConditions(conditions) });
+  transition.record('role-released', { role: role.name, message: describeConditions(conditions) });
 }
 
 function isMet(state: JobState, condition: RoleCondition): boolean {
@@ -136,7 +136,7 @@ function endRole(transition: Transition, role: Role, { roles, withinMs, late }: 
   for (const task of transition.state.tasks.filter((each) => each.role === role && !isOver(each))) {
     if (late === 'fail') {
       const diagnostics = `${nameOf(task)} had not ended ${formatDuration(withinMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.within, or set late: stop to stop such tasks.`;
-      decide(transition, { state: 'FAILED', diagnostics }, { role: role.name, index: task.index, why: 'late' });
+      decide(transition, { state: 'failed', message: diagnostics }, { role: role.name, index: task.index, why: 'late' });
       return;
     }
     stopNormally(transition, task, `${names} had ended`);
@@ -162,7 +162,7 @@ export function endServers(transition: Transition): void {
 }
 
 function stopNormally(transition: Transition, task: Task, detail: string): void {
-  transition.recordTask('task-stopped', task, { detail });
+  transition.recordTask('task-stopped', task, { message: detail });
   transition.update(task.slot, { state: 'stopped' });
   transition.updateContainer(task.slot, { leaveRevision: transition.nextRevision });
   transition.dirty = true;

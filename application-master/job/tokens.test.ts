@@ -16,11 +16,11 @@ test('the newest report about delegation tokens is a notice of the job until the
   expect(job.status().notices).toEqual(['the end is near']);
   expect(job.history.filter((line) => line.startsWith('tokens-'))).toHaveLength(2);
   job.say({ type: 'tokens', event: 'tokens-replaced', detail: 'valid again', notice: null });
-  expect(job.status()).toMatchObject({ state: 'RUNNING', notices: [] });
+  expect(job.status()).toMatchObject({ state: 'running', notices: [] });
 });
 
 test('a job fails with the reason when its delegation tokens have expired', () => {
   const job = scene();
   job.say({ type: 'tokens-ended', reason: "The job's delegation tokens expired." });
-  expect(job.status()).toMatchObject({ state: 'FAILED', message: "The job's delegation tokens expired." });
+  expect(job.status()).toMatchObject({ state: 'failed', message: "The job's delegation tokens expired." });
 });

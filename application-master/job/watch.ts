@@ -79,7 +79,7 @@ function endIdleJob(transition: Transition): void {
 }
 
 function fail(transition: Transition, diagnostics: string): void {
-  decide(transition, { state: 'FAILED', diagnostics });
+  decide(transition, { state: 'failed', message: diagnostics });
 }
 
 /**
@@ -113,7 +113,7 @@ function endLoneRound(transition: Transition, slot: number): void {
   }
   const rounds = task.wait.rounds + 1;
   const sentence = describeMissing(transition.state, [task]);
-  transition.recordTask('wait-timeout', task, { detail: sentence });
+  transition.recordTask('wait-timeout', task, { message: sentence });
   transition.update(slot, { wait: { rounds } });
   if (task.container === null && shrinkFor(transition, task)) {
     transition.update(slot, { wait: { since: transition.now, rounds: 0 } });
@@ -121,7 +121,7 @@ function endLoneRound(transition: Transition, slot: number): void {
   }
   if (rounds >= LIMITS.rounds && task.role.kind !== 'sidecar') {
     const diagnostics = `${nameOf(task)} was not ready within ${formatDuration(timeoutMs)}, ${rounds} times in a row. ${sentence}`;
-    decide(transition, { state: 'FAILED', diagnostics }, { role: task.role.name, index: task.index, why: 'late' });
+    decide(transition, { state: 'failed', message: diagnostics }, { role: task.role.name, index: task.index, why: 'late' });
   } else if (task.container !== null) {
     failTask(transition, slot, { kind: 'unheard', ms: timeoutMs });
   } else {

@@ -4,13 +4,14 @@ import path from 'node:path';
 import { pino } from 'pino';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { FrozenJob } from '../../conf/job.ts';
+import { jobInfo } from '../../conf/status/job-info.ts';
 import { jobStatus, taskStatus } from '../../conf/status/job-status.fixture.ts';
 import type { JobStatus } from '../../conf/status/status.ts';
 import type { EarlierAttempt } from '../records/job-files.ts';
 import { TaskLogs } from '../records/task-logs.ts';
 import { LiveJobView } from './live-job-view.ts';
 
-const MASTER = { node: 'node9', rssBytes: 1, cpuCores: 0, latenessMs: 0 };
+const MASTER = { node: 'node9', memoryBytes: 1, cpuCores: 0, latenessMs: 0 };
 
 async function open(
   change: { status?: () => JobStatus; attempt?: number; earlier?: () => Promise<readonly EarlierAttempt[]> } = {},
@@ -44,7 +45,7 @@ test('the status includes the ApplicationMaster, and is computed once for many v
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const status = await view.status();
-  expect(status).toEqual(jobStatus({ master: MASTER }));
+  expect(status).toEqual(jobInfo(jobStatus({ master: MASTER })));
   expect(await view.status()).toBe(status);
   expect(await view.configuration()).toMatchObject({ job: { env: { API_TOKEN: '***' } } });
   expect(await view.scalars()).toEqual({ runs: [], message: 'none' });
@@ -52,7 +53,7 @@ test('the status includes the ApplicationMaster, and is computed once for many v
 
 test('events of earlier attempts precede the events of this attempt, as soon as they can be read', async () => {
   let isThere = false;
-  const entries = [{ at: 1, event: 'before', role: 'worker', index: 0, containerId: 'container_1_0001_01_000009', node: 'n1:1' }];
+  const entries = [{ at: 1, type: 'before', role: 'worker', index: 0, containerId: 'container_1_0001_01_000009', node: 'n1:1' }];
   const { view, folder } = await open({
     attempt: 2,
     status: () => jobStatus({ tasks: [taskStatus({ containerId: null, node: null })] }),
@@ -63,11 +64,11 @@ test('events of earlier attempts precede the events of this attempt, as soon as 
       return [{ attempt: 1, entries, samples: [{ at: 3, tasks: [] }] }];
     },
   });
-  view.recorded({ at: 2, event: 'after' });
+  view.recorded({ at: 2, type: 'after' });
   expect(await view.events(0)).toEqual({ entries: [], next: 0 });
   isThere = true;
   const page = await view.events(0);
-  expect(page.entries.map(({ event }) => event)).toEqual(['before', 'after']);
+  expect(page.entries.map(({ type }) => type)).toEqual(['before', 'after']);
   expect(await view.events(page.next)).toEqual({ entries: [], next: page.next });
   expect((await view.usage(0)).samples).toHaveLength(1);
   // A task without a container shows the log of its last container.

@@ -1,4 +1,5 @@
 import type { FrozenJob } from '../../conf/job.ts';
+import { type JobInfo, jobInfo } from '../../conf/status/job-info.ts';
 import type { HistoryEntry, JobStatus, MasterStatus } from '../../conf/status/status.ts';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { messageOf } from '../../platform/errors.ts';
@@ -38,7 +39,7 @@ export class LiveJobView implements JobView {
   readonly #timer: NodeJS.Timeout;
   /** Web addresses of all nodes that have run a container of the job. */
   readonly #nodes = new Map<string, string>();
-  #status: { readonly at: number; readonly status: JobStatus } | null = null;
+  #status: { readonly at: number; readonly status: JobInfo } | null = null;
   #earlier: Promise<void> | null = null;
   #knowsEarlier: boolean;
 
@@ -53,7 +54,7 @@ export class LiveJobView implements JobView {
 
   readonly recorded = (entry: HistoryEntry): void => this.#events.record(entry);
 
-  async status(): Promise<JobStatus> {
+  async status(): Promise<JobInfo> {
     return this.#statusNow();
   }
 
@@ -87,10 +88,10 @@ export class LiveJobView implements JobView {
     clearInterval(this.#timer);
   }
 
-  #statusNow(): JobStatus {
+  #statusNow(): JobInfo {
     const at = performance.now();
     if (this.#status === null || at - this.#status.at >= STATUS_LIFE_MS) {
-      this.#status = { at, status: { ...this.#options.status(), master: this.#options.master() } };
+      this.#status = { at, status: jobInfo({ ...this.#options.status(), master: this.#options.master() }) };
       this.#learnNodes(this.#status.status);
     }
     return this.#status.status;
@@ -102,7 +103,7 @@ export class LiveJobView implements JobView {
     this.#options.history.sampled(() => this.#usage.samples);
   }
 
-  #learnNodes(status: JobStatus): void {
+  #learnNodes(status: JobInfo): void {
     for (const { node, nodeHttp } of status.tasks) {
       if (node !== null && nodeHttp) {
         this.#nodes.set(node, nodeHttp);

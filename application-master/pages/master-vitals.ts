@@ -33,7 +33,7 @@ export class MasterVitals {
   #cpu = process.cpuUsage();
   #cpuAt = performance.now();
   #cpuCores = 0;
-  #rssBytes = process.memoryUsage.rss();
+  #memoryBytes = process.memoryUsage.rss();
 
   constructor(node: string) {
     this.#node = node;
@@ -61,11 +61,11 @@ export class MasterVitals {
       this.#cpuCores = Math.round((user + system) / elapsed) / 1000;
       this.#cpu = process.cpuUsage();
       this.#cpuAt = performance.now();
-      this.#rssBytes = process.memoryUsage.rss();
+      this.#memoryBytes = process.memoryUsage.rss();
     }
     return {
       node: this.#node,
-      rssBytes: this.#rssBytes,
+      memoryBytes: this.#memoryBytes,
       cpuCores: this.#cpuCores,
       latenessMs: Math.round(this.#lateness.percentile(0.99) * 10) / 10,
     };

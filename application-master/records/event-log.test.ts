@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import { EventLog } from './event-log.ts';
 
-const entry = (at: number): HistoryEntry => ({ at, event: 'x' });
+const entry = (at: number): HistoryEntry => ({ at, type: 'x' });
 const times = (entries: readonly HistoryEntry[]): number[] => entries.map(({ at }) => at);
 
 function follow(log: EventLog, after = 0): { times: number[]; next: number } {
@@ -56,8 +56,8 @@ test('keeps the first and the newest entries when there are too many', () => {
 
 test('finds the newest matching entry across attempts', () => {
   const log = new EventLog(2);
-  log.prepend([{ attempt: 1, entries: [{ at: 1, event: 'a', containerId: 'c1' }] }]);
-  log.record({ at: 2, event: 'b' });
+  log.prepend([{ attempt: 1, entries: [{ at: 1, type: 'a', containerId: 'c1' }] }]);
+  log.record({ at: 2, type: 'b' });
   expect(log.last(({ containerId }) => containerId === 'c1')).toMatchObject({ at: 1 });
-  expect(log.last(({ event }) => event === 'c')).toBeUndefined();
+  expect(log.last(({ type }) => type === 'c')).toBeUndefined();
 });

@@ -53,7 +53,7 @@ function persist(files: JobFiles, ...snapshots: Snapshot[]): Promise<(Snapshot |
   });
 }
 
-const final = (message: string): JobStatus => ({ state: 'FAILED', message }) as unknown as JobStatus;
+const final = (message: string): JobStatus => ({ state: 'failed', message }) as unknown as JobStatus;
 
 it('writes the newest state, and passes it to the next attempt', async () => {
   const { of } = newFolders();
@@ -101,7 +101,7 @@ it('keeps all events in order, and removes the files that only a running job nee
   await files.writeAddress({ attempt: 1 });
   await persist(files, snapshot(1));
   for (let at = 0; at < 100; at++) {
-    files.record({ at, event: 'e' });
+    files.record({ at, type: 'e' });
   }
   await files.close();
   const lines = readFileSync(path.join(folder, 'history', 'events-1.jsonl'), 'utf8')

@@ -8,7 +8,7 @@ function sample(at: number, tasks = 1, load = 1): UsageSample {
   const gpu = { gpuUtilization: null, gpuMemoryBytes: null };
   return {
     at,
-    tasks: Array.from({ length: tasks }, (_, index) => ({ task: `worker:${index}`, step: at, rssBytes: at, cpuCores: load, ...gpu })),
+    tasks: Array.from({ length: tasks }, (_, index) => ({ task: `worker:${index}`, step: at, memoryBytes: at, cpuCores: load, ...gpu })),
   };
 }
 
@@ -17,10 +17,10 @@ test('samples the usage of live tasks', () => {
     { index: 0, utilization: 0.5, memoryUsedBytes: 10, memoryTotalBytes: 20 },
     { index: 1, utilization: 1, memoryUsedBytes: 5, memoryTotalBytes: 20 },
   ];
-  const usage = { rssBytes: 7, cpuCores: 1.23456, gpus, stopped: false };
+  const usage = { memoryBytes: 7, cpuCores: 1.23456, gpus, stopped: false };
   expect(sampleOf([taskStatus({ usage, step: 3 }), taskStatus({ index: 1 })], 9)).toEqual({
     at: 9,
-    tasks: [{ task: 'worker:0', step: 3, rssBytes: 7, cpuCores: 1.235, gpuUtilization: 0.75, gpuMemoryBytes: 15 }],
+    tasks: [{ task: 'worker:0', step: 3, memoryBytes: 7, cpuCores: 1.235, gpuUtilization: 0.75, gpuMemoryBytes: 15 }],
   });
 });
 

@@ -93,13 +93,13 @@ export function sampleOf(tasks: readonly TaskStatus[], at: number): UsageSample 
       if (usage === null) {
         return [];
       }
-      const { rssBytes, gpus } = usage;
+      const { memoryBytes, gpus } = usage;
       const busy = gpuUtilization(usage);
       return [
         {
           task: `${role}:${index}`,
           step,
-          rssBytes,
+          memoryBytes,
           cpuCores: rounded(usage.cpuCores),
           gpuUtilization: busy === null ? null : rounded(busy),
           gpuMemoryBytes: busy === null ? null : gpus.reduce((sum, gpu) => sum + gpu.memoryUsedBytes, 0),
@@ -124,7 +124,7 @@ function merged(earlier: UsageSample, later: UsageSample, share: number): UsageS
     return {
       task: task.task,
       step: task.step,
-      rssBytes: Math.max(old.rssBytes, task.rssBytes),
+      memoryBytes: Math.max(old.memoryBytes, task.memoryBytes),
       cpuCores: mean(old.cpuCores, task.cpuCores, share) ?? 0,
       gpuUtilization: mean(old.gpuUtilization, task.gpuUtilization, share),
       gpuMemoryBytes:

@@ -88,7 +88,7 @@ function probe({ host, port, user }: Order & { type: 'probe' }, seen: Measuremen
   const agent = new Agent({ keepAlive: true });
   // Requests do not wait for each other. The time of a request therefore does not include the time of an earlier request.
   everyProbe((due) => {
-    const request = get({ agent, headers, host, port, path: '/tony/api/none', timeout: ANSWER_MS });
+    const request = get({ agent, headers, host, port, path: '/tony/api/v1/none', timeout: ANSWER_MS });
     request.once('response', (response) => response.resume().once('end', () => seen.answers.push(performance.now() - due)));
     request.once('timeout', () => request.destroy());
     request.once('error', () => seen.lost++);

@@ -8,11 +8,11 @@ import type { CacheEntry } from './prune-cache.ts';
 const COLUMNS: readonly FittedColumn<CacheEntry>[] = [
   { title: 'HOLDS', cell: ({ contents }) => contentText(contents), keep: 4, least: 8 },
   { title: 'SIZE', cell: ({ bytes }) => formatBytes(bytes), align: 'right', keep: 5 },
-  { title: 'WRITTEN', cell: ({ lastWritten }) => day(lastWritten), keep: 1 },
-  { title: 'LAST USED BY', cell: ({ lastUse }) => lastUse?.applicationId ?? 'unused', keep: 3, least: 12 },
+  { title: 'WRITTEN', cell: ({ writtenAt }) => day(writtenAt), keep: 1 },
+  { title: 'LAST USED BY', cell: ({ lastUse }) => lastUse?.id ?? 'unused', keep: 3, least: 12 },
   {
     title: 'USED',
-    cell: ({ lastUse, usedBy }) => (usedBy.length > 0 ? 'now' : lastUse === null ? '-' : day(lastUse.submittedAt)),
+    cell: ({ lastUse, usedBy }) => (usedBy.length > 0 ? 'now' : lastUse === null ? '-' : day(lastUse.createdAt)),
     style: ({ usedBy }) => (usedBy.length > 0 ? 'green' : undefined),
     keep: 2,
   },
@@ -27,9 +27,9 @@ export function cacheTable(entries: readonly CacheEntry[], terminal: Terminal): 
   return [...fittedTable(entries, COLUMNS, terminal), '', `${entryCount(entries.length)}, ${formatBytes(bytes)}`];
 }
 
-export function entryText({ contents, hash, bytes, lastWritten, lastUse }: CacheEntry): string {
-  const used = lastUse === null ? 'unused' : `last used by ${lastUse.applicationId} on ${day(lastUse.submittedAt)}`;
-  return `${contentText(contents)} ${hash.slice(0, 8)} (${formatBytes(bytes)}, written ${day(lastWritten)}, ${used})`;
+export function entryText({ contents, hash, bytes, writtenAt, lastUse }: CacheEntry): string {
+  const used = lastUse === null ? 'unused' : `last used by ${lastUse.id} on ${day(lastUse.createdAt)}`;
+  return `${contentText(contents)} ${hash.slice(0, 8)} (${formatBytes(bytes)}, written ${day(writtenAt)}, ${used})`;
 }
 
 export function entryCount(count: number): string {

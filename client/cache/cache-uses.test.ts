@@ -7,7 +7,7 @@ const JOB = { version: 1, submittedAt: 1000, job: { name: 'mnist' }, cacheEntrie
 
 test('a job uses the cache entries that its job.json lists', () => {
   expect(parseUses(JSON.stringify(JOB), ID, 5)).toEqual({
-    use: { applicationId: ID, name: 'mnist', submittedAt: 1000 },
+    use: { id: ID, name: 'mnist', createdAt: 1000 },
     hashes: new Set([A, B]),
     damaged: false,
   });
@@ -20,5 +20,5 @@ test.each([
   ['without the list', JSON.stringify({ ...JOB, cacheEntries: undefined })],
   ['with another type of list', JSON.stringify({ ...JOB, cacheEntries: [1] })],
 ])('the uses of a job.json that is %s are unknown', (_, text) => {
-  expect(parseUses(text, ID, 5)).toEqual({ use: { applicationId: ID, name: '', submittedAt: 5 }, hashes: new Set(), damaged: true });
+  expect(parseUses(text, ID, 5)).toEqual({ use: { id: ID, name: '', createdAt: 5 }, hashes: new Set(), damaged: true });
 });

@@ -20,11 +20,11 @@ const STARTING_MS = 3_600_000;
 const LARGEST_JOB = 4 << 20;
 
 export interface CacheUse {
-  readonly applicationId: string;
+  readonly id: string;
   /** Job name, or '' if it is unknown. */
   readonly name: string;
   /** Submission time, in ms since the epoch. */
-  readonly submittedAt: number;
+  readonly createdAt: number;
 }
 
 export interface JobUses {
@@ -38,11 +38,11 @@ export interface JobUses {
 export function parseUses(text: string, applicationId: string, writtenAt: number): JobUses {
   const job = parseJson(text);
   if (!isRecord(job) || typeof job.submittedAt !== 'number' || !isTexts(job.cacheEntries)) {
-    return { use: { applicationId, name: '', submittedAt: writtenAt }, hashes: new Set(), damaged: true };
+    return { use: { id: applicationId, name: '', createdAt: writtenAt }, hashes: new Set(), damaged: true };
   }
   const { submittedAt, cacheEntries, job: described } = job;
   const name = isRecord(described) && typeof described.name === 'string' ? described.name : '';
-  return { use: { applicationId, name, submittedAt }, hashes: new Set(cacheEntries), damaged: false };
+  return { use: { id: applicationId, name, createdAt: submittedAt }, hashes: new Set(cacheEntries), damaged: false };
 }
 
 function isTexts(value: unknown): value is string[] {
@@ -80,9 +80,9 @@ export class CacheUses {
     const ended = new Set(past.filter(({ hasEnded }) => hasEnded).map(({ applicationId }) => applicationId));
     const open = past.flatMap(({ job, hasEnded }) => (job === null || hasEnded ? [] : [job]));
     const answers = await store.answers([...submitted, ...open].flatMap((job) => placeOf(job, store.user)));
-    const isWhole = new Set(submitted.filter(({ damaged }) => !damaged).map(({ use }) => use.applicationId));
+    const isWhole = new Set(submitted.filter(({ damaged }) => !damaged).map(({ use }) => use.id));
     for (const job of submitted) {
-      const id = job.use.applicationId;
+      const id = job.use.id;
       const answer = answers.get(job.folder);
       // YARN reports whether a job on a cluster has ended. For a local job, only its files show whether it has ended.
       const isUnknown = !ended.has(id) && (answer === 'forgotten' || isLocalId(id));
@@ -94,7 +94,7 @@ export class CacheUses {
       }
       const running = open.includes(job) && mayRun(answers.get(job.folder));
       // Containers start from the staged job.json, so a damaged copy in the history does not matter if the staged file is intact.
-      uses.#add(job, running && !(job.damaged && isWhole.has(job.use.applicationId)));
+      uses.#add(job, running && !(job.damaged && isWhole.has(job.use.id)));
     }
     return uses;
   }
@@ -121,7 +121,7 @@ export class CacheUses {
     const jobs = await severalAtOnce(folders, AT_ONCE, ({ uri, name }) => readJob(storage, uri, name));
     const found = jobs.filter((job) => job !== null);
     for (const { use } of found) {
-      this.#submitted.add(use.applicationId);
+      this.#submitted.add(use.id);
     }
     return found;
   }
@@ -132,11 +132,11 @@ export class CacheUses {
     }
     for (const hash of hashes) {
       const known = this.#byHash.get(hash) ?? { last: use, running: new Set() };
-      if (use.submittedAt > known.last.submittedAt) {
+      if (use.createdAt > known.last.createdAt) {
         known.last = use;
       }
       if (running) {
-        known.running.add(use.applicationId);
+        known.running.add(use.id);
       }
       this.#byHash.set(hash, known);
     }
@@ -145,8 +145,8 @@ export class CacheUses {
 
 /** Returns [] for an invalid application ID. The caller then assumes that the job is running. */
 function placeOf({ use, folder }: ReadJob, user: string): JobPlace[] {
-  const { applicationId } = use;
-  return isApplicationId(applicationId) || isLocalId(applicationId) ? [{ applicationId, user, folder }] : [];
+  const { id } = use;
+  return isApplicationId(id) || isLocalId(id) ? [{ applicationId: id, user, folder }] : [];
 }
 
 async function readPast(

@@ -38,7 +38,7 @@ export interface CachedFolder {
   readonly contents: readonly CacheContent[];
   readonly bytes: number;
   /** Latest modification time of the files, in ms since the epoch. */
-  readonly lastWritten: number;
+  readonly writtenAt: number;
   /** Latest modification time of unfinished files, in ms since the epoch, or 0 if there are none. */
   readonly unfinishedSince: number;
 }
@@ -94,7 +94,7 @@ async function look(storage: Storage, folder: Entry): Promise<CachedFolder[]> {
   const unfinishedSince = left.reduce((newest, { modifiedAt }) => Math.max(newest, modifiedAt), 0);
   const { name: hash, uri } = folder;
   if (contents.length > 0) {
-    return [{ hash, uri, contents, bytes, lastWritten, unfinishedSince }, ...left.map((entry) => unfinished(hash, entry))];
+    return [{ hash, uri, contents, bytes, writtenAt: lastWritten, unfinishedSince }, ...left.map((entry) => unfinished(hash, entry))];
   }
   // An interrupted upload leaves a folder with nothing but unfinished files. Report the folder as one unfinished entry.
   const size = left.reduce((sum, entry) => sum + entry.size, 0);
@@ -131,7 +131,7 @@ function unfinished(hash: string, { uri, name, size, modifiedAt }: Entry): Cache
     uri,
     contents: [{ kind: 'unfinished', name: ARCHIVE.exec(named)?.[1] ?? (ASIDE.test(name) ? '' : named) }],
     bytes: size,
-    lastWritten: modifiedAt,
+    writtenAt: modifiedAt,
     unfinishedSince: modifiedAt,
   };
 }

@@ -8,7 +8,7 @@ import type { ClusterAnswer } from '../records/stored-status.ts';
 import { MOST_ENDED, removeEndedJobs } from './ended-jobs.ts';
 
 const RUNS: ClusterAnswer = { name: '', queue: '', startedAt: 0, finishedAt: null, result: null };
-const KILLED: ClusterAnswer = { ...RUNS, result: { state: 'KILLED', diagnostics: 'Killed by admin.' } };
+const KILLED: ClusterAnswer = { ...RUNS, result: { state: 'killed', message: 'Killed by admin.' } };
 const id = (at: number) => `application_1700000000000_${String(at).padStart(4, '0')}`;
 let root: string;
 let requests: number[];

@@ -24,7 +24,7 @@ const NOW = 1_000 * DAY_MS;
 const ANY_TIME = { olderThanMs: 0 };
 const [A, B] = ['a'.repeat(64), 'b'.repeat(64)] as const;
 const RUNS: ClusterAnswer = { name: '', queue: '', startedAt: 0, finishedAt: null, result: null };
-const KILLED: ClusterAnswer = { ...RUNS, result: { state: 'KILLED', diagnostics: '' } };
+const KILLED: ClusterAnswer = { ...RUNS, result: { state: 'killed', message: '' } };
 let root: string;
 
 beforeEach(() => {
@@ -69,16 +69,16 @@ describe('a prune removes an entry only if', () => {
     uri: '',
     contents: [{ kind: 'source', name: 'source' }],
     bytes: 1,
-    lastWritten: 0,
+    writtenAt: 0,
     unfinishedSince: 0,
   };
   const unused = { usedBy: [], lastUse: null };
-  const usedAt = (submittedAt: number) => ({ usedBy: [], lastUse: { applicationId: 'local_1_0001', name: '', submittedAt } });
+  const usedAt = (createdAt: number) => ({ usedBy: [], lastUse: { id: 'local_1_0001', name: '', createdAt } });
   const due = (change: Partial<CachedFolder>, use: Parameters<typeof isDue>[1] = unused): boolean =>
     isDue({ ...folder, ...change }, use, { olderThanMs: 30 * DAY_MS, now: NOW });
 
   test('the entry was last written longer ago than the limit', () => {
-    expect([due({ lastWritten: NOW - 30 * DAY_MS }), due({ lastWritten: NOW - 31 * DAY_MS })]).toEqual([false, true]);
+    expect([due({ writtenAt: NOW - 30 * DAY_MS }), due({ writtenAt: NOW - 31 * DAY_MS })]).toEqual([false, true]);
   });
 
   test('every job that used it was submitted longer ago than the limit', () => {
@@ -92,7 +92,7 @@ describe('a prune removes an entry only if', () => {
   test('its unfinished files are more than a day old', () => {
     const contents = [{ kind: 'unfinished', name: 'source' }] as const;
     expect(due({ contents, unfinishedSince: NOW - DAY_MS })).toBe(false);
-    expect(due({ contents, unfinishedSince: NOW - DAY_MS - 1, lastWritten: NOW - DAY_MS - 1 })).toBe(true);
+    expect(due({ contents, unfinishedSince: NOW - DAY_MS - 1, writtenAt: NOW - DAY_MS - 1 })).toBe(true);
     expect(due({ unfinishedSince: NOW - DAY_MS })).toBe(false);
   });
 });
@@ -123,7 +123,7 @@ test('a list shows the content, the size and the last job of each entry', async 
     {
       hash: A,
       contents: [{ kind: 'source', name: 'source' }],
-      lastUse: { applicationId: 'local_2_0001', name: 'mnist', submittedAt: NOW - 10 * DAY_MS },
+      lastUse: { id: 'local_2_0001', name: 'mnist', createdAt: NOW - 10 * DAY_MS },
       usedBy: ['local_2_0001'],
     },
     { hash: B, bytes: 1, usedBy: [], lastUse: null },

@@ -72,7 +72,7 @@ export async function* pruneCache(store: HistoryStore, options: PruneCacheOption
   const { storage, root } = store;
   const uses = await CacheUses.read(store, options.now);
   refuseGaps(uses);
-  const folders = (await cachedFolders(storage, root)).sort((a, b) => a.lastWritten - b.lastWritten);
+  const folders = (await cachedFolders(storage, root)).sort((a, b) => a.writtenAt - b.writtenAt);
   for (const folder of folders) {
     const entry = entryOf(folder, uses);
     if (!isDue(folder, entry, options)) {
@@ -96,7 +96,7 @@ export function isDue(
   if (isUnfinished(folder)) {
     return true;
   }
-  return usedBy.length === 0 && now - Math.max(folder.lastWritten, lastUse?.submittedAt ?? 0) > olderThanMs;
+  return usedBy.length === 0 && now - Math.max(folder.writtenAt, lastUse?.createdAt ?? 0) > olderThanMs;
 }
 
 /**
@@ -170,12 +170,12 @@ function refuseGaps({ gaps: [first] }: CacheUses): void {
 }
 
 function entryOf(folder: CachedFolder, uses: CacheUses): CacheEntry {
-  const { hash, uri, contents, bytes, lastWritten } = folder;
+  const { hash, uri, contents, bytes, writtenAt } = folder;
   // Jobs never use unfinished entries.
   const used = isUnfinished(folder) ? { usedBy: [], lastUse: null } : uses.of(hash);
-  return { hash, uri, contents, bytes, lastWritten, ...used };
+  return { hash, uri, contents, bytes, writtenAt, ...used };
 }
 
-function lastTouched({ lastWritten, lastUse }: CacheEntry): number {
-  return Math.max(lastWritten, lastUse?.submittedAt ?? 0);
+function lastTouched({ writtenAt, lastUse }: CacheEntry): number {
+  return Math.max(writtenAt, lastUse?.createdAt ?? 0);
 }

@@ -115,7 +115,9 @@ test.each(['json', 'yaml', 'table'])('--version with an output format prints the
   write.mockClear();
   await runCommandLine(['version', '--output', format]);
   expect(printed).toBe(write.mock.calls.map(([text]) => String(text)).join(''));
-  expect(printed).toMatch({ json: /^\{"part":"tony-ts","version":"/, yaml: /version: /, table: /^tony-ts \d/ }[format] ?? /./);
+  expect(printed).toMatch(
+    { json: /"kind":"Version","part":"tony-ts","version":"/, yaml: /version: /, table: /^tony-ts \d/ }[format] ?? /./,
+  );
   expect(await failureOf(['--version', '--output', 'nonsense'])).toMatchObject({ code: 'USAGE' });
 });
 

@@ -1,3 +1,4 @@
+import { errorObject } from '../../conf/status/api-object.ts';
 import { onSkippedServer } from '../../hadoop/tls/skipped-servers.ts';
 import { ERROR_CODES } from '../../platform/errors.ts';
 import { describeError, describeSkippedServer } from '../output/lines/error-lines.ts';
@@ -31,8 +32,8 @@ try {
   const write = format === undefined || format === 'table' ? null : await valueWriter(format);
   // A command with several jobs reports all failures.
   for (const error of (thrown instanceof AggregateError ? thrown.errors : [thrown]).map(thrownError)) {
-    const { code, message, hint, exitCode, retryable } = error;
-    write?.({ type: 'error', code, message, hint, exitCode, retryable });
+    const { exitCode } = error;
+    write?.(errorObject(error));
     process.stderr.write(describeError(error, terminalOf(process.stderr), debug));
     process.exitCode ??= exitCode;
   }

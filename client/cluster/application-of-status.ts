@@ -1,22 +1,14 @@
 import { APPLICATION_TYPE } from '../../conf/job.ts';
+import { type JobInfo, queueName, unreportedJob, yarnReport } from '../../conf/status/job-info.ts';
 import { isEndState, isTaskOver, type JobStatus } from '../../conf/status/status.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
+import { jobStateOf } from './yarn-diagnostics.ts';
 
 /** Converts a job status to a YARN application report, for local jobs and for jobs that the ResourceManager no longer lists. */
-export function applicationOf({
-  applicationId,
-  name,
-  user,
-  queue,
-  state,
-  message,
-  submittedAt,
-  finishedAt,
-  tasks,
-}: JobStatus): Application {
+export function applicationOf({ id, name, user, queue, state, message, createdAt, finishedAt, tasks }: JobStatus): Application {
   const over = isEndState(state);
   return {
-    id: applicationId,
+    id,
     name,
     user,
     queue,
@@ -27,7 +19,7 @@ export function applicationOf({
     progress: 0,
     trackingUrl: '',
     diagnostics: message,
-    startedAt: submittedAt,
+    startedAt: createdAt,
     finishedAt,
     amContainerLogs: null,
     amNodeHttp: null,
@@ -40,4 +32,22 @@ export function applicationOf({
     logAggregation: null,
     priority: 0,
   };
+}
+
+/** Converts a YARN application report to a job, for jobs whose ApplicationMasters have not reported. */
+export function unreportedJobOf(application: Application, known: Partial<JobInfo> = {}): JobInfo {
+  const { id, name, user, queue, startedAt, finishedAt } = application;
+  // If the job's view ACL denies access, YARN reports 0 as the start time.
+  const createdAt = startedAt || null;
+  return unreportedJob({
+    id,
+    name,
+    user,
+    queue: queueName(queue),
+    state: jobStateOf(application),
+    createdAt,
+    finishedAt,
+    yarn: yarnReport(application),
+    ...known,
+  });
 }

@@ -4,25 +4,25 @@ import { ACTIVATED, QUEUE_FULL } from './yarn-diagnostics.fixture.ts';
 import { awaitedPartition, resultOf, unknownQueue, waitingReason } from './yarn-diagnostics.ts';
 
 const ID = 'application_1795225023264_0003';
-const explain = (diagnostics: string, state = 'FAILED') => resultOf({ id: ID, state, finalStatus: 'FAILED', diagnostics }).diagnostics;
+const explain = (diagnostics: string, state = 'FAILED') => resultOf({ id: ID, state, finalStatus: 'FAILED', diagnostics }).message;
 
 test.each([
-  ['FINISHED', 'SUCCEEDED', 'SUCCEEDED'],
-  ['FINISHED', 'FAILED', 'FAILED'],
-  ['FINISHED', 'KILLED', 'KILLED'],
-  ['FINISHED', 'UNDEFINED', 'FAILED'],
-  ['KILLED', 'KILLED', 'KILLED'],
-  ['FAILED', 'FAILED', 'FAILED'],
+  ['FINISHED', 'SUCCEEDED', 'succeeded'],
+  ['FINISHED', 'FAILED', 'failed'],
+  ['FINISHED', 'KILLED', 'killed'],
+  ['FINISHED', 'UNDEFINED', 'failed'],
+  ['KILLED', 'KILLED', 'killed'],
+  ['FAILED', 'FAILED', 'failed'],
 ])('state %s with final status %s gives the result %s', (state, finalStatus, result) => {
   expect(resultOf({ id: ID, state, finalStatus, diagnostics: 'x' }).state).toBe(result);
 });
 
 test("diagnostics that the ApplicationMaster wrote stay unchanged, except that YARN's note about recovery is removed", () => {
   expect(explain('worker:1 exited with code 3.\nboom\n', 'FINISHED')).toBe('worker:1 exited with code 3.\nboom');
-  expect(resultOf({ id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics: 'done' }).diagnostics).toBe('');
+  expect(resultOf({ id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics: 'done' }).message).toBe('');
   const diagnostics = `Attempt recovered after RM restart ${describeEarlyEnd(12, 'loss did not improve for 3 evaluations')}\n`;
   const end = { id: ID, state: 'FINISHED', finalStatus: 'SUCCEEDED', diagnostics };
-  expect(resultOf(end).diagnostics).toBe('stopped early at step 12: loss did not improve for 3 evaluations');
+  expect(resultOf(end).message).toBe('stopped early at step 12: loss did not improve for 3 evaluations');
 });
 
 test.each([

@@ -1,6 +1,22 @@
 import { earlyEndIn } from '../../conf/status/early-end.ts';
-import type { JobResult } from '../../conf/status/status.ts';
+import type { JobResult, JobState } from '../../conf/status/status.ts';
 import { unusableFile } from '../../hadoop/yarn/container-exit.ts';
+
+/** Returns the state of a job whose ApplicationMaster has not reported. */
+export function jobStateOf(application: Pick<EndedApplication, 'state' | 'finalStatus'>): JobState {
+  switch (application.state) {
+    case 'NEW':
+    case 'NEW_SAVING':
+    case 'SUBMITTED':
+      return 'submitted';
+    case 'ACCEPTED':
+      return 'waiting';
+    case 'RUNNING':
+      return 'running';
+    default:
+      return finalState(application);
+  }
+}
 
 export interface EndedApplication {
   readonly id: string;
@@ -16,14 +32,14 @@ const KILLED_BY_USER = /^Application \S+ was killed by user (\S+?)(?: at (\S+?))
 /** Returns a job's result, given its ended YARN application. Replaces YARN's diagnostics with a clearer message where possible. */
 export function resultOf(application: EndedApplication): JobResult {
   const state = finalState(application);
-  return { state, diagnostics: state === 'SUCCEEDED' ? earlyEndIn(application.diagnostics) : explain(application) };
+  return { state, message: state === 'succeeded' ? earlyEndIn(application.diagnostics) : explain(application) };
 }
 
-function finalState({ state, finalStatus }: EndedApplication): JobResult['state'] {
+function finalState({ state, finalStatus }: Pick<EndedApplication, 'state' | 'finalStatus'>): JobResult['state'] {
   if (state === 'KILLED' || finalStatus === 'KILLED') {
-    return 'KILLED';
+    return 'killed';
   }
-  return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'SUCCEEDED' : 'FAILED';
+  return state === 'FINISHED' && finalStatus === 'SUCCEEDED' ? 'succeeded' : 'failed';
 }
 
 /** Returns the queue name if YARN's message says that the queue does not exist, or undefined for any other message. */

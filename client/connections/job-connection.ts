@@ -1,22 +1,6 @@
-import type { JobResult, JobStatus } from '../../conf/status/status.ts';
+import type { JobInfo } from '../../conf/status/job-info.ts';
 import type { LogPiece } from '../records/log-piece.ts';
 import type { JobRecords } from './job-records.ts';
-
-export interface Observation {
-  /** YARN application state, such as `ACCEPTED` or `RUNNING`. */
-  readonly phase: string;
-  /** Reason why there is no status: the job is not running yet, or the user may not view it. Otherwise ''. */
-  readonly waiting: string;
-  /** Latest status from the ApplicationMaster, or null before its first status. */
-  readonly status: JobStatus | null;
-  /**
-   * Time (ms) since an unresponsive ApplicationMaster last responded. `status` is from that response. Null if the ApplicationMaster
-   * responds or is not running.
-   */
-  readonly masterSilentMs: number | null;
-  /** The job's result, or null until the job ends. */
-  readonly result: JobResult | null;
-}
 
 export interface LogSource {
   /** Task name such as `worker:0`, or `master`. */
@@ -33,14 +17,14 @@ export interface LogSource {
 export type KillReason = 'order' | 'interrupt' | 'start-timeout';
 
 export interface JobConnection {
-  readonly applicationId: string;
+  readonly id: string;
   readonly trackingUrl: string | null;
   /** Where to find further information about the job. */
   readonly records: JobRecords;
   /** Returns the URL of the job's pages, with an access token if necessary, or null while the pages are not available. */
   pages(): Promise<string | null>;
   /** @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable */
-  observe(): Promise<Observation>;
+  observe(): Promise<JobInfo>;
   /** Kills the job, and records `by` in the job's result as the reason. Returns false if the job had already ended. */
   kill(by?: KillReason): Promise<boolean>;
   /** Returns one log source for each of the job's containers, oldest first. Includes containers that have exited. */

@@ -1,4 +1,4 @@
-import type { Application, Attempt } from '../../hadoop/yarn/resource-manager-answers.ts';
+import type { YarnReport } from '../../conf/status/job-info.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { isRecord } from '../../platform/is-record.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -10,11 +10,6 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readConfiguration, readRecord } from '../records/job-record.ts';
 import type { JobRecord } from '../records/stored-status.ts';
 
-export interface YarnFacts extends Application {
-  /** ApplicationMaster attempts, oldest first. */
-  readonly attempts: readonly Attempt[];
-}
-
 export interface JobRecords {
   readonly storage: Storage;
   /** User name that this client sends to the cluster. */
@@ -24,11 +19,12 @@ export interface JobRecords {
   /** Returns the URI of the staging folder, which contains job.json. The folder is deleted when the job ends. */
   staged(): string;
   /**
-   * Sends `GET /tony/api/<resource>` to the ApplicationMaster. Returns null if the ApplicationMaster rejects the request or does not
+   * Sends `GET /tony/api/v1/<resource>` to the ApplicationMaster. Returns null if the ApplicationMaster rejects the request or does not
    * respond.
    */
   ask(resource: string): Promise<unknown>;
-  yarn(): Promise<YarnFacts | null>;
+  /** Requests the ResourceManager's report, including the ApplicationMaster's attempts. Null if it does not list the job. */
+  yarn(): Promise<YarnReport | null>;
   /**
    * Returns the URI of the aggregated logs on HDFS, or of the folder that contains a local job's containers. Returns null if there is none.
    */
@@ -95,10 +91,10 @@ async function askEvents(records: JobRecords, after: number): Promise<EventPage 
 
 /** Returns the frozen job.json without probable secrets, or null if the file is unavailable. */
 export async function askConfiguration(records: JobRecords): Promise<unknown> {
-  // An older version of the ApplicationMaster may not have redacted its response.
+  // Another program may run as the ApplicationMaster, and may not redact its response.
   const answer = await records.ask('configuration');
-  if (isRecord(answer)) {
-    return redacted(answer);
+  if (isRecord(answer) && isRecord(answer.configuration)) {
+    return redacted(answer.configuration);
   }
   for (const folder of [await records.place(), { folder: records.staged() }]) {
     const stored = folder && (await ifReadable(readConfiguration(records.storage, folder)));

@@ -7,6 +7,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { apiObject } from '../../conf/status/api-object.ts';
+import { jobInfo, unreportedJob } from '../../conf/status/job-info.ts';
 import { jobStatus } from '../../conf/status/job-status.fixture.ts';
 import { isLocalId, localPaths } from '../files/local-layout.ts';
 import { LocalJob } from './local-job.ts';
@@ -19,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 
-const running = jobStatus({ applicationId: ID, tasks: [] });
+const running = jobStatus({ id: ID, tasks: [] });
 
 async function place(file: string, content: string): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
@@ -61,41 +63,41 @@ test('observe reports the last recorded state if the ApplicationMaster runs but 
   await master('setInterval(() => {}, 1000)');
   const task = { role: 'worker', index: 0, attempt: 1, containerId: 'container_1795225023264_0001_01_000002' };
   const entries = [
-    { at: 1, event: 'container-allocated', ...task, node: 'localhost' },
-    { at: 2, event: 'program-started', ...task, generation: 1 },
+    { at: 1, type: 'container-allocated', ...task, node: 'localhost' },
+    { at: 2, type: 'program-started', ...task, generation: 1 },
   ];
   await place(path.join(localPaths(root, ID).history, 'events-1.jsonl'), entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
-  const { phase, result, status } = await new LocalJob(ID, root).observe();
-  expect([phase, result, status?.tasks.map(({ state }) => state)]).toEqual(['RUNNING', null, ['running']]);
+  const { state, tasks } = await new LocalJob(ID, root).observe();
+  expect([state, tasks.map((each) => each.state)]).toEqual(['running', ['running']]);
 });
 
-test('observe reports STARTING before the ApplicationMaster answers, and its status with the right token', async () => {
+test('observe reports `starting` before the ApplicationMaster answers, and its status with the right token', async () => {
   await master('setInterval(() => undefined, 1000)');
   const job = new LocalJob(ID, root);
-  expect(await job.observe()).toEqual({ phase: 'STARTING', waiting: '', status: null, masterSilentMs: null, result: null });
+  expect(await job.observe()).toEqual(unreportedJob({ id: ID, state: 'starting' }));
   const server = createServer((request, response) => {
-    response.statusCode = request.headers.authorization === 'Bearer secret' && request.url === '/tony/api/job' ? 200 : 403;
-    response.end(JSON.stringify(running));
+    response.statusCode = request.headers.authorization === 'Bearer secret' && request.url === '/tony/api/v1/job' ? 200 : 403;
+    response.end(JSON.stringify(apiObject('Job', jobInfo(running))));
   }).listen(0, '127.0.0.1');
   onTestFinished(() => void server.close());
   await once(server, 'listening');
   const http = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   await place(localPaths(root, ID).masterAddress, JSON.stringify({ http, token: 'wrong' }));
-  expect((await job.observe()).status).toBeNull();
+  expect((await job.observe()).tasksTotal).toBeNull();
   await place(localPaths(root, ID).masterAddress, JSON.stringify({ http, token: 'secret' }));
-  expect(await job.observe()).toEqual({ phase: 'RUNNING', waiting: '', status: running, masterSilentMs: null, result: null });
+  expect(await job.observe()).toEqual(jobInfo(running));
 });
 
-test('observe reports a dead ApplicationMaster as FAILED with its last output', async () => {
+test('observe reports a dead ApplicationMaster as failed with its last output', async () => {
   process.kill(await master('setInterval(() => undefined, 1000)'), 'SIGKILL');
   const paths = localPaths(root, ID);
   await place(path.join(paths.logs(paths.masterContainer(1)), 'stderr'), 'Error: boom\n');
   const job = new LocalJob(ID, root);
   await expect
-    .poll(async () => (await job.observe()).result)
-    .toEqual({
-      state: 'FAILED',
-      diagnostics: `The ApplicationMaster exited before the job ended; its last output:\nError: boom\nSee tony-ts logs ${ID} master.`,
+    .poll(async () => job.observe())
+    .toMatchObject({
+      state: 'failed',
+      message: `The ApplicationMaster exited before the job ended; its last output:\nError: boom\nSee tony-ts logs ${ID} master.`,
     });
 });
 
@@ -109,27 +111,27 @@ test('observe waits for a killed ApplicationMaster while the process that restar
   // Waits longer than `observe` waits for an ApplicationMaster to start.
   expect(await Promise.race([look, delay(1_500, 'waits')])).toBe('waits');
   await place(paths.masterPid, String(another));
-  expect(await look).toMatchObject({ phase: 'STARTING', result: null });
+  expect(await look).toMatchObject({ state: 'starting' });
 });
 
 test('observe does not mistake another process with a reused process ID for the ApplicationMaster', async () => {
   await place(path.join(localPaths(root, ID).job, 'job.json'), '{}');
   await place(localPaths(root, ID).masterPid, String(process.pid));
-  expect((await new LocalJob(ID, root).observe()).result?.state).toBe('FAILED');
+  expect((await new LocalJob(ID, root).observe()).state).toBe('failed');
 });
 
 test('observe takes the result from final.json, and killJob does not kill an ended job', async () => {
   await place(
     path.join(localPaths(root, ID).history, 'final.json'),
-    JSON.stringify({ ...running, state: 'FAILED', message: 'worker:0 exited with 3.', finishedAt: 2 }),
+    JSON.stringify({ ...running, state: 'failed', message: 'worker:0 exited with 3.', finishedAt: 2 }),
   );
   const job = new LocalJob(ID, root);
-  expect((await job.observe()).result).toEqual({ state: 'FAILED', diagnostics: 'worker:0 exited with 3.' });
+  expect(await job.observe()).toMatchObject({ state: 'failed', message: 'worker:0 exited with 3.' });
   expect(await killJob(job)).toMatchObject({ killed: false });
 });
 
 test('killJob signals the ApplicationMaster as soon as it listens, and waits for the end', async () => {
-  const final = JSON.stringify({ ...running, state: 'KILLED', message: 'killed by SIGTERM', finishedAt: 2 });
+  const final = JSON.stringify({ ...running, state: 'killed', message: 'killed by SIGTERM', finishedAt: 2 });
   await mkdir(localPaths(root, ID).history, { recursive: true });
   await master(
     `const { writeFileSync } = require('fs');
@@ -147,7 +149,7 @@ test('logs lists every container that a task had, oldest first', async () => {
   const container = (number: number): string => `container_1795225023264_0001_01_00000${number}`;
   await place(path.join(paths.job, 'job.json'), '{}');
   const events = [2, 3].map((number) =>
-    JSON.stringify({ at: 1, event: 'launched', role: 'worker', index: 0, containerId: container(number) }),
+    JSON.stringify({ at: 1, type: 'launched', role: 'worker', index: 0, containerId: container(number) }),
   );
   await place(path.join(paths.history, 'events-1.jsonl'), `${events.join('\n')}\n{"at":`);
   for (const number of [1, 2, 3]) {

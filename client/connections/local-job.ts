@@ -2,7 +2,8 @@ import { open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import * as z from 'zod';
-import type { JobResult, JobStatus } from '../../conf/status/status.ts';
+import { isOver, type JobInfo, jobInfo, unreportedJob } from '../../conf/status/job-info.ts';
+import { isEndState, type JobResult, type JobStatus } from '../../conf/status/status.ts';
 import { MOST_GRACE_MS } from '../../conf/values/lease.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { HttpClient } from '../../hadoop/http/http-client.ts';
@@ -15,9 +16,9 @@ import { orderContainers } from '../job/task-containers.ts';
 import { readEvents, readRecord } from '../records/job-record.ts';
 import type { LogPiece } from '../records/log-piece.ts';
 import { parseFinal, parseLive } from '../records/status-schema.ts';
-import { storedStatus } from '../records/stored-status.ts';
+import { endedStatus, storedStatus } from '../records/stored-status.ts';
 import { harmless } from '../terminal/terminal.ts';
-import type { JobConnection, KillReason, LogSource, Observation } from './job-connection.ts';
+import type { JobConnection, KillReason, LogSource } from './job-connection.ts';
 import { readOutput } from './job-output-file.ts';
 import type { JobRecords } from './job-records.ts';
 
@@ -69,7 +70,7 @@ interface MasterAddress {
 
 /** Connection to a local job. Reads the job's files and sends requests to its ApplicationMaster. */
 export class LocalJob implements JobConnection {
-  readonly applicationId: string;
+  readonly id: string;
   readonly trackingUrl = null;
   readonly records: JobRecords;
   readonly #paths: LocalPaths;
@@ -78,34 +79,35 @@ export class LocalJob implements JobConnection {
   #last: JobStatus | null = null;
 
   constructor(applicationId: string, root: string) {
-    this.applicationId = applicationId;
+    this.id = applicationId;
     this.#paths = localPaths(root, applicationId);
     this.records = this.#records();
   }
 
-  async observe(): Promise<Observation> {
+  async observe(): Promise<JobInfo> {
     const final = await this.#final();
     if (final !== null) {
       // The ApplicationMaster reads its credentials file only when it starts, so the file can be removed now.
       await rm(join(this.#paths.work(this.#paths.masterContainer(1)), 'credentials'), { force: true });
-      return ended(final);
+      return jobInfo(final);
     }
     const live = await this.#status();
     if (live !== null) {
       this.#last = live;
-      return { phase: live.state, waiting: '', status: live, masterSilentMs: null, result: null };
+      return this.#info(live);
     }
     if (await this.#masterLives()) {
       this.#last ??= await this.#recorded();
-      return { phase: this.#last?.state ?? 'STARTING', waiting: '', status: this.#last, masterSilentMs: null, result: null };
+      return this.#last === null ? unreportedJob({ id: this.id, state: 'starting' }) : this.#info(this.#last);
     }
     // The job may have ended after the first check.
     const late = await this.#final();
     if (late !== null) {
-      return ended(late);
+      return jobInfo(late);
     }
     await this.mustExist();
-    return { phase: 'FAILED', waiting: '', status: this.#last, masterSilentMs: null, result: await this.#masterDied() };
+    const result = await this.#masterDied();
+    return this.#last === null ? unreportedJob({ id: this.id, ...result }) : jobInfo(endedStatus(this.#last, result, null));
   }
 
   async pages(): Promise<string | null> {
@@ -114,17 +116,16 @@ export class LocalJob implements JobConnection {
   }
 
   async kill(by: KillReason = 'order'): Promise<boolean> {
-    const { result } = await this.observe();
-    if (result !== null) {
+    if (isOver(await this.observe())) {
       return false;
     }
     const started = performance.now();
     let signalled: number | null = null;
-    while ((await this.observe()).result === null) {
+    while (!isOver(await this.observe())) {
       const pid = await this.#masterPid();
       const waited = performance.now() - started;
       if (waited > KILL_MS) {
-        throw new TonyError('KILL_FAILED', `${this.applicationId} did not end within ${KILL_MS / 1000} s after the kill request.`, {
+        throw new TonyError('KILL_FAILED', `${this.id} did not end within ${KILL_MS / 1000} s after the kill request.`, {
           hint: `Kill its ApplicationMaster (process ${pid}) manually.`,
         });
       }
@@ -145,11 +146,11 @@ export class LocalJob implements JobConnection {
 
   async logs(): Promise<LogSource[]> {
     await this.mustExist();
-    const { status } = await this.observe();
+    const { tasks } = await this.observe();
     const { entries } = await readEvents(this.records.storage, fileUri(this.#paths.history));
     const existing = new Set(await readdir(this.#paths.containers).catch(() => []));
     const masters = this.#paths.masterContainers.map((containerId) => ({ task: 'master', containerId }));
-    const sources = [...masters, ...orderContainers(status, entries)].filter(({ containerId }) => existing.has(containerId));
+    const sources = [...masters, ...orderContainers(tasks, entries)].filter(({ containerId }) => existing.has(containerId));
     return sources.map(({ task, containerId }) => ({
       task,
       containerId,
@@ -174,7 +175,7 @@ export class LocalJob implements JobConnection {
       user: hadoopUser(),
       place: async () => {
         const found = await stat(history).catch(() => null);
-        return found && { applicationId: this.applicationId, user: hadoopUser(), folder: fileUri(history) };
+        return found && { applicationId: this.id, user: hadoopUser(), folder: fileUri(history) };
       },
       staged: () => fileUri(job),
       ask: (resource) => this.#ask(resource),
@@ -184,14 +185,19 @@ export class LocalJob implements JobConnection {
     };
   }
 
+  /** Returns a job whose ApplicationMaster has reported this status. A job that is about to end has not stored its final status yet. */
+  #info(status: JobStatus): JobInfo {
+    return jobInfo(isEndState(status.state) ? { ...status, state: 'running' } : status);
+  }
+
   async #final(): Promise<JobStatus | null> {
-    const final = parseFinal(await readText(join(this.#paths.history, 'final.json')), this.applicationId);
+    const final = parseFinal(await readText(join(this.#paths.history, 'final.json')), this.id);
     return final === 'damaged' ? null : final;
   }
 
   /** Returns the last state that a running job recorded, or null if there is none. Used if its ApplicationMaster does not respond. */
   async #recorded(): Promise<JobStatus | null> {
-    const place = { applicationId: this.applicationId, user: this.records.user, folder: fileUri(this.#paths.history) };
+    const place = { applicationId: this.id, user: this.records.user, folder: fileUri(this.#paths.history) };
     const record = await readRecord(this.records.storage, place, true).catch(() => null);
     const first = record?.entries[0];
     return record === null || first === undefined
@@ -210,7 +216,7 @@ export class LocalJob implements JobConnection {
 
   async #status(): Promise<JobStatus | null> {
     const answer = await this.#ask('job');
-    return answer === null ? null : parseLive(answer, this.applicationId);
+    return answer === null ? null : parseLive(answer, this.id);
   }
 
   async #ask(resource: string): Promise<unknown> {
@@ -222,7 +228,7 @@ export class LocalJob implements JobConnection {
       const { status, body } = await this.#http.fetch(
         {
           method: 'GET',
-          url: new URL(`${address.http}/tony/api/${resource}`),
+          url: new URL(`${address.http}/tony/api/v1/${resource}`),
           headers: { authorization: `Bearer ${address.token}` },
           idleTimeoutMs: ANSWER_MS,
         },
@@ -275,7 +281,7 @@ export class LocalJob implements JobConnection {
   /** @throws TonyError APPLICATION_UNKNOWN if the job has neither files nor a history. */
   async mustExist(): Promise<void> {
     if ((await readText(join(this.#paths.job, 'job.json'))) === '' && (await this.#final()) === null) {
-      throw new TonyError('APPLICATION_UNKNOWN', `The local job ${this.applicationId} does not exist in ${this.#paths.job}.`);
+      throw new TonyError('APPLICATION_UNKNOWN', `The local job ${this.id} does not exist in ${this.#paths.job}.`);
     }
   }
 
@@ -284,8 +290,8 @@ export class LocalJob implements JobConnection {
     const log = (await readText(join(logs, 'stderr'))) || (await readText(join(logs, 'tony.log')));
     const words = explainMasterExit(log, this.#paths.job, await isFull(this.#paths.job));
     return {
-      state: 'FAILED',
-      diagnostics: `The ApplicationMaster exited before the job ended${words === '' ? '.' : `; ${words}`}\nSee tony-ts logs ${this.applicationId} master.`,
+      state: 'failed',
+      message: `The ApplicationMaster exited before the job ended${words === '' ? '.' : `; ${words}`}\nSee tony-ts logs ${this.id} master.`,
     };
   }
 }
@@ -316,11 +322,6 @@ async function isFull(folder: string): Promise<boolean> {
   } catch {
     return false;
   }
-}
-
-function ended(status: JobStatus): Observation {
-  const state = status.state === 'SUCCEEDED' || status.state === 'KILLED' ? status.state : 'FAILED';
-  return { phase: state, waiting: '', status, masterSilentMs: null, result: { state, diagnostics: status.message } };
 }
 
 /** Reads at most 1 MiB of a file, either starting at an offset or only the last `tail` bytes. Returns null if the file does not exist. */

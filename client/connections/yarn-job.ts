@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { isOver, type JobInfo, jobInfo, type YarnReport, yarnReport } from '../../conf/status/job-info.ts';
 import type { HistoryEntry, JobResult, JobStatus } from '../../conf/status/status.ts';
 import { isNamedFileSystem } from '../../hadoop/configuration/file-systems/named-servers.ts';
 import { aggregatedFolders, ContainerLogs } from '../../hadoop/logs/container-logs.ts';
@@ -8,7 +9,7 @@ import { TonyError } from '../../platform/errors.ts';
 import { parseJson } from '../../platform/json-value.ts';
 import { suggest } from '../../platform/text/suggest.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { applicationOf } from '../cluster/application-of-status.ts';
+import { applicationOf, unreportedJobOf } from '../cluster/application-of-status.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { MASTER_ANSWER_MS, MasterSilence } from '../cluster/master-silence.ts';
 import { resultOf, unknownQueue, waitingReason } from '../cluster/yarn-diagnostics.ts';
@@ -22,9 +23,9 @@ import { readEvents, readFinal, readRecord } from '../records/job-record.ts';
 import type { LogPiece } from '../records/log-piece.ts';
 import { LARGEST_STATUS, parseLive } from '../records/status-schema.ts';
 import { endedStatus, storedStatus } from '../records/stored-status.ts';
-import type { JobConnection, KillReason, LogSource, Observation } from './job-connection.ts';
+import type { JobConnection, KillReason, LogSource } from './job-connection.ts';
 import { readOutput } from './job-output-file.ts';
-import { ifAvailable, ifReadable, type JobRecords, type YarnFacts } from './job-records.ts';
+import { ifAvailable, ifReadable, type JobRecords } from './job-records.ts';
 import type { StartDeadline } from './start-deadline.ts';
 
 /** Interval (ms) between requests to the ResourceManager while the ApplicationMaster responds. */
@@ -48,7 +49,7 @@ const ENDED = new Set(['FINISHED', 'FAILED', 'KILLED']);
 
 /** Connection to a job on a cluster. Reads from the ResourceManager, the ApplicationMaster and the history. */
 export class YarnJob implements JobConnection {
-  readonly applicationId: string;
+  readonly id: string;
   readonly trackingUrl: string;
   readonly records: JobRecords;
   readonly #cluster: HadoopCluster;
@@ -84,7 +85,7 @@ export class YarnJob implements JobConnection {
    */
   constructor(applicationId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
     this.#startDeadline = startDeadline;
-    this.applicationId = applicationId;
+    this.id = applicationId;
     this.trackingUrl = `${cluster.configuration.webProxies[0]}/proxy/${applicationId}/`;
     this.#cluster = cluster;
     this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
@@ -107,11 +108,11 @@ export class YarnJob implements JobConnection {
     };
   }
 
-  async observe(): Promise<Observation> {
+  async observe(): Promise<JobInfo> {
     const recent = performance.now() - this.#applicationAt < APPLICATION_EVERY_MS ? this.#application : null;
     const live = recent?.state === 'RUNNING' ? await this.#askMaster() : null;
     if (recent !== null && live !== null && !isFinal(live)) {
-      return { phase: recent.state, waiting: '', status: live, masterSilentMs: null, result: null };
+      return this.#info(recent, live, { masterSilentMs: null });
     }
     const application = await this.#report();
     if (this.#startDeadline?.isMissed(application.state)) {
@@ -123,21 +124,37 @@ export class YarnJob implements JobConnection {
         this.#silence.end();
       }
       const status = live ?? (application.state === 'RUNNING' ? await this.#askMaster() : null) ?? this.#last;
-      const waiting = status === null ? await this.#waitingReason(application) : '';
-      return { phase: application.state, waiting, status, masterSilentMs: this.#silence.ms, result: null };
+      const masterSilentMs = this.#silence.ms;
+      return status === null
+        ? unreportedJobOf(application, { message: await this.#waitingReason(application), masterSilentMs, urls: this.#urls(true) })
+        : this.#info(application, status, { masterSilentMs });
     }
     const result = await this.#explained(application);
     const status = (await this.#final()) ?? this.#lastAtEnd(application, result) ?? (await this.#reconstructed(application, result));
     await this.#tidy(application);
-    return { phase: application.state, waiting: '', status, masterSilentMs: null, result };
+    if (status === null) {
+      return unreportedJobOf(application, { ...result, urls: this.#urls(false) });
+    }
+    return this.#info(application, { ...status, ...result, finishedAt: status.finishedAt ?? application.finishedAt });
+  }
+
+  #info(application: Application, status: JobStatus, { masterSilentMs = null }: Partial<Pick<JobInfo, 'masterSilentMs'>> = {}): JobInfo {
+    // A synthetic report about a job that the ResourceManager no longer lists contains nothing that comes from YARN.
+    const yarn = this.#forgotten ? null : yarnReport(application);
+    const job = jobInfo(status, { masterSilentMs, yarn });
+    return { ...job, urls: this.#urls(!isOver(job)) };
+  }
+
+  #urls(isRunning: boolean): JobInfo['urls'] {
+    return { pages: isRunning ? this.trackingUrl : null, tracking: this.trackingUrl };
   }
 
   async #waitingReason(application: Application): Promise<string> {
     if (this.#hidden) {
-      return `${this.applicationId} is a job of ${application.user}, and ${this.#cluster.user} is not in its acls.view.`;
+      return `${this.id} is a job of ${application.user}, and ${this.#cluster.user} is not in its acls.view.`;
     }
     if (this.#unreadable && application.state === 'RUNNING') {
-      return `The ApplicationMaster of ${this.applicationId} does not send a status that tony-ts can read. It may belong to another program or version.`;
+      return `The ApplicationMaster of ${this.id} does not send a status that tony-ts can read. It may belong to another program or version.`;
     }
     this.#shortages ??= new (await import('../plan/master-shortage.ts')).MasterShortages(this.#hasty, this.#cluster.user);
     return waitingReason(application.diagnostics, await this.#shortages.of(application));
@@ -163,7 +180,7 @@ export class YarnJob implements JobConnection {
     if (mayAsk && (await this.#killedByMaster(reasons[by]))) {
       return true;
     }
-    const state = await this.#resourceManager.kill(this.applicationId, reasons[by]).catch(async (error: unknown) => {
+    const state = await this.#resourceManager.kill(this.id, reasons[by]).catch(async (error: unknown) => {
       throw await this.#killRefused(error);
     });
     this.#applicationAt = Number.NEGATIVE_INFINITY;
@@ -194,7 +211,7 @@ export class YarnJob implements JobConnection {
     if (user === own) {
       return error;
     }
-    return new TonyError('RM_REFUSED', `${this.applicationId} is a job of ${user}, and ${own} is not allowed to kill it.`, {
+    return new TonyError('RM_REFUSED', `${this.id} is a job of ${user}, and ${own} is not allowed to kill it.`, {
       hint: `Ask ${user}, an administrator of queue ${queue}, or a cluster administrator to kill the job. In job.yaml, acls.modify lists other users who may kill a job.`,
       cause: error,
     });
@@ -202,9 +219,9 @@ export class YarnJob implements JobConnection {
 
   async logs(): Promise<LogSource[]> {
     const application = await this.#afterAggregation();
-    const { status } = await this.observe();
+    const { tasks } = await this.observe();
     const history = await this.#readEvents();
-    const containers = [...(await this.#masters(history)), ...orderContainers(status, history)];
+    const containers = [...(await this.#masters(history)), ...orderContainers(tasks, history)];
     const nodes = await this.#nodeAddresses(containers.flatMap(({ node }) => node ?? []));
     return containers.map(({ task, containerId, node }) => {
       const owner = { containerId, node, nodeHttp: nodes.get(node ?? '') ?? null, owner: application.user };
@@ -222,13 +239,13 @@ export class YarnJob implements JobConnection {
   async #masters(history: readonly HistoryEntry[]): Promise<LocatedContainer[]> {
     const found = this.#forgotten
       ? inferredMasters(history).map((containerId) => ({ containerId, node: null }))
-      : await this.#resourceManager.attempts(this.applicationId);
+      : await this.#resourceManager.attempts(this.id);
     return found.flatMap(({ containerId, node }) => (containerId === null ? [] : [{ task: 'master', containerId, node }]));
   }
 
   async output(name: string, maxBytes: number): Promise<Buffer | null> {
     const { storage, root } = this.#cluster;
-    return readOutput(storage, joinUri(jobOutput(root, this.applicationId), name), maxBytes);
+    return readOutput(storage, joinUri(jobOutput(root, this.id), name), maxBytes);
   }
 
   close(): void {
@@ -258,14 +275,14 @@ export class YarnJob implements JobConnection {
 
   async #report(): Promise<Application> {
     try {
-      this.#application = await this.#resourceManager.application(this.applicationId);
+      this.#application = await this.#resourceManager.application(this.id);
     } catch (error) {
       if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
         this.#application = this.#forgotten ? this.#application : await ifReadable(this.#fromHistory());
         if (this.#application !== null) {
           return this.#application;
         }
-        throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager has no application ${this.applicationId}.`, {
+        throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager has no application ${this.id}.`, {
           cause: error,
         });
       }
@@ -278,7 +295,7 @@ export class YarnJob implements JobConnection {
   /** Returns the application from its history. Used after the ResourceManager has removed the application. */
   async #fromHistory(): Promise<Application | null> {
     const store = await ClusterHistory.open(this.#cluster);
-    const place = await findPlace(store, this.applicationId);
+    const place = await findPlace(store, this.id);
     const record = await readRecord(store.storage, place, true);
     if (record.final === null && record.entries.length === 0) {
       return null;
@@ -291,7 +308,7 @@ export class YarnJob implements JobConnection {
 
   async #askMaster(): Promise<JobStatus | null> {
     const answer = await this.#ask('job');
-    const status = parseLive(answer, this.applicationId);
+    const status = parseLive(answer, this.id);
     this.#unreadable = answer !== null && status === null;
     if (status !== null) {
       this.#last = status;
@@ -301,7 +318,7 @@ export class YarnJob implements JobConnection {
 
   /** Sends a request to the ApplicationMaster. Returns null if the ApplicationMaster does not respond. */
   async #ask(resource: string): Promise<unknown> {
-    const answer = await this.#silence.ask(() => this.#hasty.proxy(this.applicationId, `tony/api/${resource}`));
+    const answer = await this.#silence.ask(() => this.#hasty.proxy(this.id, `tony/api/v1/${resource}`));
     this.#hidden = answer?.status === 403;
     if (answer?.status !== 200) {
       return null;
@@ -313,9 +330,9 @@ export class YarnJob implements JobConnection {
     return this.#application ?? this.#report();
   }
 
-  async #facts(): Promise<YarnFacts | null> {
-    const [application, attempts] = await Promise.all([this.#report(), this.#resourceManager.attempts(this.applicationId).catch(() => [])]);
-    return this.#forgotten ? null : { ...application, attempts };
+  async #facts(): Promise<YarnReport | null> {
+    const [application, attempts] = await Promise.all([this.#report(), this.#resourceManager.attempts(this.id).catch(() => [])]);
+    return this.#forgotten ? null : { ...yarnReport(application), attempts };
   }
 
   /** Returns the HDFS folder with the aggregated logs, or null if the nodes have not created the folder yet. */
@@ -340,13 +357,13 @@ export class YarnJob implements JobConnection {
     if (folder === null) {
       return null;
     }
-    const read = await ifAvailable(readFinal(this.#cluster.storage, { folder, applicationId: this.applicationId }));
+    const read = await ifAvailable(readFinal(this.#cluster.storage, { folder, applicationId: this.id }));
     return read === null || read.final === 'damaged' ? null : read.final;
   }
 
   /** Returns the last known status of a job that has ended without a final status, or null if there is none. */
-  #lastAtEnd({ finishedAt }: Application, { state }: JobResult): JobStatus | null {
-    this.#last = this.#last && endedStatus(this.#last, state, finishedAt);
+  #lastAtEnd({ finishedAt }: Application, result: JobResult): JobStatus | null {
+    this.#last = this.#last && endedStatus(this.#last, result, finishedAt);
     return this.#last;
   }
 
@@ -356,7 +373,7 @@ export class YarnJob implements JobConnection {
     if (folder === null) {
       return null;
     }
-    const place = { applicationId: this.applicationId, user: application.user, folder };
+    const place = { applicationId: this.id, user: application.user, folder };
     const record = await ifAvailable(readRecord(this.#cluster.storage, place, true));
     if (record === null || record.entries.length === 0) {
       return null;
@@ -371,7 +388,7 @@ export class YarnJob implements JobConnection {
       return;
     }
     this.#tidied = true;
-    await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.applicationId)).catch(() => false);
+    await this.#cluster.storage.remove(joinUri(this.#cluster.root, 'jobs', this.id)).catch(() => false);
   }
 
   /** Returns the stored events, or [] if the history does not exist or cannot be read. */
@@ -385,7 +402,7 @@ export class YarnJob implements JobConnection {
     if (this.#history !== null || this.#application === null) {
       return this.#history;
     }
-    const job = { user: this.#application.user, applicationId: this.applicationId };
+    const job = { user: this.#application.user, applicationId: this.id };
     for (const folder of await ownHistoryFolders(this.#cluster.storage, await this.#cluster.keepingSite(), this.#cluster, job)) {
       if ((await this.#cluster.storage.list(folder)).length > 0) {
         this.#history = folder;
@@ -407,7 +424,7 @@ export class YarnJob implements JobConnection {
     }
     const meant = suggest(queue, queues);
     const known = `The cluster has: ${queues.join(', ')}.`;
-    return { ...result, diagnostics: `${result.diagnostics} ${meant === undefined ? known : `Did you mean ${meant}? ${known}`}` };
+    return { ...result, message: `${result.message} ${meant === undefined ? known : `Did you mean ${meant}? ${known}`}` };
   }
 
   /**

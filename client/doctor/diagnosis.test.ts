@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
-import { bad, type Check, diagnose, doubtful, type Finding, good } from './diagnosis.ts';
+import { type Check, diagnose, type Finding, fail, ok, warn } from './diagnosis.ts';
 
 async function findings(checks: readonly Check[]): Promise<Finding[]> {
   const all: Finding[] = [];
@@ -12,7 +12,7 @@ async function findings(checks: readonly Check[]): Promise<Finding[]> {
 
 test('skips checks that depend on a failed check, directly or indirectly', async () => {
   const looked: string[] = [];
-  const check = (name: string, needs: string[], verdict = good('fine')): Check => ({
+  const check = (name: string, needs: string[], verdict = ok('fine')): Check => ({
     name,
     needs,
     look: async () => {
@@ -21,27 +21,27 @@ test('skips checks that depend on a failed check, directly or indirectly', async
     },
   });
   const found = await findings([
-    check('rm', [], bad('is down', 'start it')),
-    check('nn', [], doubtful('is slow', 'wait')),
+    check('rm', [], fail('is down', 'start it')),
+    check('nn', [], warn('is slow', 'wait')),
     check('queue', ['rm']),
     check('limits', ['queue']),
     check('staging', ['nn']),
   ]);
   expect(looked).toEqual(['rm', 'nn', 'staging']);
   expect(found.map(({ name, state }) => `${name} ${state}`)).toEqual([
-    'rm bad',
-    'nn doubtful',
-    'queue unknown',
-    'limits unknown',
-    'staging good',
+    'rm error',
+    'nn warning',
+    'queue skipped',
+    'limits skipped',
+    'staging ok',
   ]);
 });
 
-test("reports a check that throws as a bad finding, with the error's hint", async () => {
+test("reports a check that throws as an error, with the error's hint", async () => {
   const look = async () => {
     throw new TonyError('RM_UNREACHABLE', 'nobody answers');
   };
   expect(await findings([{ name: 'rm', needs: [], look }])).toEqual([
-    { name: 'rm', state: 'bad', text: 'nobody answers', remedy: expect.stringContaining('Check that the ResourceManager is running') },
+    { name: 'rm', state: 'error', message: 'nobody answers', hint: expect.stringContaining('Check that the ResourceManager is running') },
   ]);
 });

@@ -19,7 +19,7 @@ import { sharedFolder } from '../records/history-place.ts';
 import { cacheFolder } from '../runtime/cache.ts';
 import { findRuntime } from '../runtime/ensure-runtime.ts';
 import { openStaging, refuseLocalStaging } from '../staging/staging.ts';
-import { bad, type Check, type CheckResult, diagnose, doubtful, type Finding, good } from './diagnosis.ts';
+import { type Check, type CheckResult, diagnose, type Finding, fail, ok, warn } from './diagnosis.ts';
 import {
   certificatesVerdict,
   clockVerdict,
@@ -84,7 +84,7 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
     const cluster = await openCluster(options);
     opened = { cluster, resourceManager: ResourceManager.of(cluster.configuration, cluster.user) };
     const from = options.resourceManager ?? (environment.HADOOP_CONF_DIR || environment.HADOOP_HOME || '');
-    return good(`from ${from}: ${cluster.configuration.defaultFs}, ${cluster.configuration.resourceManagers.join(', ')}`);
+    return ok(`from ${from}: ${cluster.configuration.defaultFs}, ${cluster.configuration.resourceManagers.join(', ')}`);
   };
   const checks: Check[] = [
     { name: 'configuration', needs: [], look: open },
@@ -120,25 +120,25 @@ function clusterChecks(options: DoctorOptions): { readonly checks: readonly Chec
 
 function proxies(environment: NodeJS.ProcessEnv): CheckResult {
   const set = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY'].filter((name) => environment[name]);
-  return good(set.length === 0 ? 'none in the environment' : `not used for connections to the cluster: ${set.join(', ')}`);
+  return ok(set.length === 0 ? 'none in the environment' : `not used for connections to the cluster: ${set.join(', ')}`);
 }
 
 async function version(resourceManager: ResourceManager): Promise<CheckResult> {
   const { hadoopVersion, state, haState } = await resourceManager.clusterInfo();
-  return good(`Hadoop ${hadoopVersion}, ${state}, ${haState}`);
+  return ok(`Hadoop ${hadoopVersion}, ${state}, ${haState}`);
 }
 
 async function nameNode({ configuration, storage }: HadoopCluster): Promise<CheckResult> {
   if (configuration.defaultFs.startsWith('file:')) {
-    return bad(
+    return fail(
       `the configuration names no file system of a cluster: fs.defaultFS is ${configuration.defaultFs}, this machine's disk`,
       'Set fs.defaultFS in core-site.xml, such as hdfs://namenode:8020, and check that HADOOP_CONF_DIR is the complete client configuration.',
     );
   }
   const root = await storage.stat(joinUri(configuration.defaultFs, '/'));
   return root === null
-    ? bad('has no root folder', 'Format the file system.')
-    : good(hdfsAccessOf(configuration) || `${configuration.defaultFs} answers`);
+    ? fail('has no root folder', 'Format the file system.')
+    : ok(hdfsAccessOf(configuration) || `${configuration.defaultFs} answers`);
 }
 
 async function identity({ configuration, user, home, storage }: HadoopCluster): Promise<CheckResult> {
@@ -149,7 +149,7 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
     throw error;
   });
   if (groups instanceof TonyError && user !== 'dr.who') {
-    return doubtful(
+    return warn(
       `${user}; the groups are unknown: ${groups.message}`,
       "Open the NameNode's RPC port to this machine. Only group quotas need this port.",
     );
@@ -157,7 +157,7 @@ async function identity({ configuration, user, home, storage }: HadoopCluster): 
   const known = groups instanceof TonyError ? [] : groups;
   const text = `${user}, ${known.length === 0 ? 'in no group known to the cluster' : `in ${known.join(', ')}`}`;
   if (user === 'dr.who') {
-    return bad(text, 'Set HADOOP_USER_NAME. Hadoop uses dr.who for requests without a user name.');
+    return fail(text, 'Set HADOOP_USER_NAME. Hadoop uses dr.who for requests without a user name.');
   }
   return homeVerdict(text, user, home, await storage.stat(home));
 }
@@ -179,8 +179,8 @@ async function submission(resourceManager: ResourceManager): Promise<CheckResult
   const { applicationId, maximum } = await resourceManager.newApplication();
   const text = `allowed (${applicationId}); the largest container has ${describeResources(maximum)}`;
   return (maximum['memory-mb'] ?? 0) < LEAST_CONTAINER_MB
-    ? bad(text, `Raise yarn.scheduler.maximum-allocation-mb: Node.js with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}.`)
-    : good(text);
+    ? fail(text, `Raise yarn.scheduler.maximum-allocation-mb: Node.js with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}.`)
+    : ok(text);
 }
 
 async function queue(resourceManager: ResourceManager, wanted: string): Promise<CheckResult> {
@@ -188,10 +188,10 @@ async function queue(resourceManager: ResourceManager, wanted: string): Promise<
   const found = queues.find(({ name, path }) => name === wanted || path === wanted || path === `root.${wanted}`);
   if (found === undefined) {
     const known = queues.map(({ name }) => name).join(', ');
-    return bad(`queue ${wanted} does not exist`, `Choose one of these queues with --queue and as \`queue\` in job.yaml: ${known}.`);
+    return fail(`queue ${wanted} does not exist`, `Choose one of these queues with --queue and as \`queue\` in job.yaml: ${known}.`);
   }
   const text = `${found.path}: ${found.state}, ${Math.round(found.capacity)} % of the cluster, ${Math.round(found.usedCapacity)} % of it used`;
-  return found.state === 'RUNNING' ? good(text) : bad(text, 'Choose another queue, or ask the cluster admin to start it.');
+  return found.state === 'RUNNING' ? ok(text) : fail(text, 'Choose another queue, or ask the cluster admin to start it.');
 }
 
 async function nodes(resourceManager: ResourceManager): Promise<CheckResult> {
@@ -199,16 +199,16 @@ async function nodes(resourceManager: ResourceManager): Promise<CheckResult> {
   const usable = all.filter(({ state }) => state === 'RUNNING');
   const largest = [...usable].sort((a, b) => (b.total['memory-mb'] ?? 0) - (a.total['memory-mb'] ?? 0))[0];
   if (largest === undefined) {
-    return bad('no node is active', 'Start the NodeManagers. `yarn node -list -all` shows their state.');
+    return fail('no node is active', 'Start the NodeManagers. `yarn node -list -all` shows their state.');
   }
   const gpus = usable.reduce((sum, { total }) => sum + (total['yarn.io/gpu'] ?? 0), 0);
   const unhealthy = all.length - usable.length;
   const counts = `${usable.length} active${unhealthy > 0 ? `, ${unhealthy} unhealthy` : ''}; ${gpus === 0 ? 'no GPUs' : `${gpus} GPUs`}`;
   const text = `${counts}; the largest (${largest.host}) has ${describeResources(largest.total)}`;
   if ((largest.total['memory-mb'] ?? 0) < LEAST_CONTAINER_MB) {
-    return bad(text, `Node.js with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}: raise yarn.nodemanager.resource.memory-mb.`);
+    return fail(text, `Node.js with TensorFlow needs ${formatMemory(LEAST_CONTAINER_MB)}: raise yarn.nodemanager.resource.memory-mb.`);
   }
-  return unhealthy > 0 ? doubtful(text, '`yarn node -list -all` shows why nodes are unhealthy.') : good(text);
+  return unhealthy > 0 ? warn(text, '`yarn node -list -all` shows why nodes are unhealthy.') : ok(text);
 }
 
 async function homes({ storage, configuration, site }: HadoopCluster): Promise<CheckResult> {
@@ -219,9 +219,9 @@ async function quotas({ cluster, resourceManager }: Opened): Promise<CheckResult
   const site = await cluster.site();
   const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
   if (unknown.length === 0) {
-    return good('all resource types and queues exist in the cluster');
+    return ok('all resource types and queues exist in the cluster');
   }
-  return doubtful(
+  return warn(
     unknownNameLines(unknown).join('; '),
     `Correct the names in ${site.from}, or add the resource types and queues to the cluster.`,
   );
@@ -237,13 +237,13 @@ async function queueAccess({ configuration, user }: HadoopCluster, wanted: strin
   } catch (error) {
     const isUnreachable = !(error instanceof TonyError) || error.code === 'RM_UNREACHABLE';
     const step = 'Open the port of yarn.resourcemanager.address to this machine. Only this check needs the port.';
-    return doubtful(messageOf(error), isUnreachable ? step : error.hint);
+    return warn(messageOf(error), isUnreachable ? step : error.hint);
   }
   if (includesQueue(allowed, wanted)) {
-    return good(`${user} may submit to ${wanted}`);
+    return ok(`${user} may submit to ${wanted}`);
   }
   const others = allowed.length === 0 ? 'none' : allowed.join(', ');
-  return bad(
+  return fail(
     `${user} may not submit to ${wanted}`,
     `Choose a queue to which you may submit (${others}), or ask the cluster admin to add you to its acl_submit_applications.`,
   );
@@ -271,7 +271,7 @@ async function judgeSettings(
       failure = `${address}: ${messageOf(error)}`;
     }
   }
-  return doubtful(`${what} (${failure})`, remedy);
+  return warn(`${what} (${failure})`, remedy);
 }
 
 async function clusterSettings(cluster: HadoopCluster): Promise<CheckResult> {
@@ -306,17 +306,17 @@ function nodeVerdict(settings: Settings, address: string): CheckResult {
   const checksVirtual = settings.get('yarn.nodemanager.vmem-check-enabled') === 'true';
   const text = `${address.replace(/^https?:\/\//, '')} keeps ${formatMemory(cacheMb)} of unpacked archives and ${checksVirtual ? 'checks' : 'does not check'} virtual memory`;
   if (cacheMb < RUNTIME_MB) {
-    return doubtful(
+    return warn(
       text,
       `Raise yarn.nodemanager.localizer.cache.target-size-mb above ${RUNTIME_MB}. Otherwise, nodes unpack Node.js and TensorFlow for each job.`,
     );
   }
   return checksVirtual
-    ? doubtful(
+    ? warn(
         text,
         'Request at least 1g for each task, or set yarn.nodemanager.vmem-check-enabled to false, because Node.js maps far more memory than it uses.',
       )
-    : good(text);
+    : ok(text);
 }
 
 const FREE_SPACE = 'Free up space (tony-ts cache prune, tony-ts history prune), or request more';
@@ -325,7 +325,7 @@ async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<
   const location = locationOf(home);
   const target = location === null ? null : placeOf(configuration, location).target;
   if (target === null) {
-    return good(`your home is ${home}`);
+    return ok(`your home is ${home}`);
   }
   const { fileSystem, path } = target;
   const hdfs = WebHdfs.of(configuration, fileSystem, user);
@@ -338,17 +338,14 @@ async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<
     ];
     const least = Math.min(ofQuota ?? Number.POSITIVE_INFINITY, ofFileSystem ?? Number.POSITIVE_INFINITY);
     if (parts.length === 0) {
-      return doubtful(
-        'the NameNode does not report the free space',
-        '`hdfs dfs -df -h /` and `hdfs dfs -count -q -h` show how much is free.',
-      );
+      return warn('the NameNode does not report the free space', '`hdfs dfs -df -h /` and `hdfs dfs -count -q -h` show how much is free.');
     }
     if (ofNames !== null && ofNames < HDFS_NAMES) {
-      return bad(parts.join('; '), `${FREE_SPACE}: a job writes up to ${HDFS_NAMES} files and folders.`);
+      return fail(parts.join('; '), `${FREE_SPACE}: a job writes up to ${HDFS_NAMES} files and folders.`);
     }
     return least < HDFS_BYTES
-      ? bad(parts.join('; '), `${FREE_SPACE}: the runtime takes ${formatBytes(HDFS_BYTES)} including replicas.`)
-      : good(parts.join('; '));
+      ? fail(parts.join('; '), `${FREE_SPACE}: the runtime takes ${formatBytes(HDFS_BYTES)} including replicas.`)
+      : ok(parts.join('; '));
   } finally {
     hdfs.close();
   }
@@ -363,14 +360,14 @@ async function localDisk(environment: NodeJS.ProcessEnv): Promise<CheckResult> {
     return null;
   });
   if (runtime !== null) {
-    return good(`the runtime has been built (${formatBytes(runtime.size)}, in ${folder})`);
+    return ok(`the runtime has been built (${formatBytes(runtime.size)}, in ${folder})`);
   }
   await makeFolders(folder, 0o755);
   const { bavail, bsize } = await statfs(folder);
   const text = `${formatBytes(bavail * bsize)} free in ${folder}; the runtime has not been built yet`;
   return bavail * bsize < BUILD_BYTES
-    ? bad(text, `Building it takes ${formatBytes(BUILD_BYTES)}. Free up disk space, or set TONY_CACHE_DIR to another folder.`)
-    : good(`${text}: the first submission builds it`);
+    ? fail(text, `Building it takes ${formatBytes(BUILD_BYTES)}. Free up disk space, or set TONY_CACHE_DIR to another folder.`)
+    : ok(`${text}: the first submission builds it`);
 }
 
 async function staging({ storage, root, user }: HadoopCluster): Promise<CheckResult> {
@@ -382,12 +379,12 @@ async function staging({ storage, root, user }: HadoopCluster): Promise<CheckRes
     await storage.write(file, bytes);
     const read = await storage.read(file);
     if (!bytes.equals(read)) {
-      return bad(`a file in ${root} did not contain the bytes that were written`, 'Run hdfs fsck on this folder.');
+      return fail(`a file in ${root} did not contain the bytes that were written`, 'Run hdfs fsck on this folder.');
     }
   } finally {
     await storage.remove(file);
   }
-  return good(`${root}: ${formatBytes(bytes.length)} written, read and removed`);
+  return ok(`${root}: ${formatBytes(bytes.length)} written, read and removed`);
 }
 
 function describeResources(resources: Readonly<Record<string, number>>): string {

@@ -11,23 +11,24 @@ test("with YARN's default intervals, ranked programs continue until the next App
   const verdict = masterLoss(new Map());
   expect(verdict).toEqual(masterLoss(settings('600000', '600000')));
   expect(verdict).toMatchObject({
-    state: 'good',
-    text: 'the ResourceManager replaces an ApplicationMaster on a lost node within 13 min 20 s; ranked programs continue without one for 13 min 50 s, all others for 2 min',
+    state: 'ok',
+    message:
+      'the ResourceManager replaces an ApplicationMaster on a lost node within 13 min 20 s; ranked programs continue without one for 13 min 50 s, all others for 2 min',
   });
 });
 
 test('the shorter interval determines the result', () => {
   expect(masterLoss(settings('600000', '10000'))).toMatchObject({
-    state: 'good',
-    text: expect.stringMatching(/within 14 s; programs continue without one for 2 min$/),
+    state: 'ok',
+    message: expect.stringMatching(/within 14 s; programs continue without one for 2 min$/),
   });
-  expect(masterLoss(settings('7200000', '600000')).state).toBe('good');
+  expect(masterLoss(settings('7200000', '600000')).state).toBe('ok');
 });
 
-test('intervals beyond the longest lease are doubtful', () => {
+test('intervals beyond the longest lease give a warning', () => {
   expect(masterLoss(settings('7200000', '7200000'))).toMatchObject({
-    state: 'doubtful',
-    text: expect.stringContaining('for 30 min, all others'),
-    remedy: expect.stringContaining('Lower yarn.am.liveness-monitor.expiry-interval-ms to at most 600000. '),
+    state: 'warning',
+    message: expect.stringContaining('for 30 min, all others'),
+    hint: expect.stringContaining('Lower yarn.am.liveness-monitor.expiry-interval-ms to at most 600000. '),
   });
 });

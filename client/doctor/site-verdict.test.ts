@@ -15,47 +15,47 @@ function verdict(text: string | null, from: string, modes: Readonly<Record<strin
 const QUOTAS = 'quotas: {users: {alice: {job: {gpus: 1}}}}';
 
 test('a site file that only the admin can change is good', async () => {
-  expect(await verdict(QUOTAS, SHARED)).toEqual({ state: 'good', text: SHARED, remedy: '' });
-  expect(await verdict(null, '', {})).toMatchObject({ state: 'good', text: 'no site file: the defaults apply' });
-  expect(await verdict(QUOTAS, SHARED, { ...MODES, 'hdfs://nn/apps': 0o1777 })).toMatchObject({ state: 'good' });
+  expect(await verdict(QUOTAS, SHARED)).toEqual({ state: 'ok', message: SHARED, hint: '' });
+  expect(await verdict(null, '', {})).toMatchObject({ state: 'ok', message: 'no site file: the defaults apply' });
+  expect(await verdict(QUOTAS, SHARED, { ...MODES, 'hdfs://nn/apps': 0o1777 })).toMatchObject({ state: 'ok' });
 });
 
 test.each([
   [SHARED, 0o666],
   ['hdfs://nn/apps/tony-ts', 0o777],
   ['hdfs://nn/', 0o777],
-])('a site file that every user can change because of the mode of %s is doubtful', async (uri, mode) => {
+])('a site file that every user can change because of the mode of %s gives a warning', async (uri, mode) => {
   expect(await verdict(null, '', { ...MODES, [uri]: mode })).toEqual({
-    state: 'doubtful',
-    text: `every user can change ${SHARED}, because ${uri === SHARED ? 'it' : uri} has mode ${mode.toString(8)}`,
-    remedy: `Run hdfs dfs -chmod o-w ${uri} as its owner. Until then, users can lift their own quotas.`,
+    state: 'warning',
+    message: `every user can change ${SHARED}, because ${uri === SHARED ? 'it' : uri} has mode ${mode.toString(8)}`,
+    hint: `Run hdfs dfs -chmod o-w ${uri} as its owner. Until then, users can lift their own quotas.`,
   });
 });
 
-test('limits in a local file are doubtful if HDFS has no site file, because ApplicationMasters do not know them', async () => {
+test('limits in a local file give a warning if HDFS has no site file, because ApplicationMasters do not know them', async () => {
   const { [SHARED]: _, ...withoutFile } = MODES;
   const local = '/etc/hadoop/conf/tony-site.yaml';
   expect(await verdict(`${QUOTAS}\nfinal: {timeout: 1h}`, local, withoutFile)).toEqual({
-    state: 'doubtful',
-    text: `${local}: only clients apply quotas and final, because ${SHARED} does not exist`,
-    remedy: `Copy the file to HDFS, where ApplicationMasters read it: hdfs dfs -put ${local} ${SHARED}`,
+    state: 'warning',
+    message: `${local}: only clients apply quotas and final, because ${SHARED} does not exist`,
+    hint: `Copy the file to HDFS, where ApplicationMasters read it: hdfs dfs -put ${local} ${SHARED}`,
   });
-  expect(await verdict(QUOTAS, local)).toMatchObject({ state: 'good', text: local });
-  expect(await verdict('tls: {ca: ca.pem}', local, withoutFile)).toMatchObject({ state: 'good' });
+  expect(await verdict(QUOTAS, local)).toMatchObject({ state: 'ok', message: local });
+  expect(await verdict('tls: {ca: ca.pem}', local, withoutFile)).toMatchObject({ state: 'ok' });
 });
 
 test('keys that this version does not know are errors', async () => {
   expect(await verdict('notices: {}', SHARED)).toMatchObject({
-    state: 'bad',
-    text: expect.stringContaining('notices: is not a known key'),
-    remedy: expect.stringContaining('Correct these keys.'),
+    state: 'error',
+    message: expect.stringContaining('notices: is not a known key'),
+    hint: expect.stringContaining('Correct these keys.'),
   });
 });
 
-test('keys that take effect only on the users’ machines are doubtful on HDFS', async () => {
+test('keys that take effect only on the users’ machines give a warning on HDFS', async () => {
   expect(await verdict('tls: {ca: ca.pem}', SHARED)).toMatchObject({
-    state: 'doubtful',
-    text: `${SHARED}: tls.ca has no effect there`,
-    remedy: expect.stringContaining('HADOOP_CONF_DIR'),
+    state: 'warning',
+    message: `${SHARED}: tls.ca has no effect there`,
+    hint: expect.stringContaining('HADOOP_CONF_DIR'),
   });
 });

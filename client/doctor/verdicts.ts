@@ -22,7 +22,7 @@ import { joinUri, parentUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
 import { MASTER_ATTEMPTS } from '../job/bundles.ts';
 import { isUserName } from '../records/history-place.ts';
-import { bad, type CheckResult, doubtful, good } from './diagnosis.ts';
+import { type CheckResult, fail, ok, warn } from './diagnosis.ts';
 
 const OTHERS_WRITE = 0o002;
 /** In a sticky folder, users can rename and remove only their own entries. */
@@ -38,16 +38,16 @@ export async function siteVerdict(site: SiteConfig, storage: Pick<Storage, 'stat
   const entry = await storage.stat(shared);
   const exposed = entry === null ? null : await exposedPlace(storage, entry);
   if (exposed !== null) {
-    return doubtful(
+    return warn(
       `every user can change ${shared}, because ${exposed.uri === shared ? 'it' : exposed.uri} has mode ${exposed.permission.toString(8)}`,
       `Run hdfs dfs -chmod o-w ${shellWord(exposed.uri)} as its owner. Until then, users can lift their own quotas.`,
     );
   }
   if (site.from === null) {
-    return good('no site file: the defaults apply');
+    return ok('no site file: the defaults apply');
   }
   if (site.unknownKeys.length > 0) {
-    return bad(
+    return fail(
       `tony-ts ignores keys that it does not know: ${site.unknownKeys.join('; ')}`,
       'Correct these keys. If a newer version of tony-ts reads them, install that version on this machine.',
     );
@@ -73,8 +73,8 @@ function sharedFileVerdict({ tls, storage, kerberos }: SiteConfig, from: string)
   const keys = Object.entries({ 'tls.ca': tls.ca, 'storage.gateway': storage.gateway, kerberos });
   const local = keys.flatMap(([key, value]) => (value === null ? [] : [key])).join(' and ');
   return local === ''
-    ? good(from)
-    : doubtful(`${from}: ${local} has no effect there`, `Put ${local} into the tony-site.yaml in HADOOP_CONF_DIR on the users' machines.`);
+    ? ok(from)
+    : warn(`${from}: ${local} has no effect there`, `Put ${local} into the tony-site.yaml in HADOOP_CONF_DIR on the users' machines.`);
 }
 
 /** @param missing URI of the file on HDFS if it does not exist */
@@ -85,8 +85,8 @@ function localFileVerdict({ quotas, final }: SiteConfig, from: string, missing: 
     ...(Object.keys(final).length > 0 ? ['final'] : []),
   ];
   return missing === null || keys.length === 0
-    ? good(from)
-    : doubtful(
+    ? ok(from)
+    : warn(
         `${from}: only clients apply ${keys.join(' and ')}, because ${missing} does not exist`,
         `Copy the file to HDFS, where ApplicationMasters read it: hdfs dfs -put ${shellWord(from)} ${shellWord(missing)}`,
       );
@@ -109,23 +109,21 @@ const SHORT_MS = 86_400_000;
 export function settingsVerdict(settings: ReadonlyMap<string, string>, address: string): CheckResult {
   const pages = pagesVerdict(settings, address);
   const verdicts = [...[attemptsVerdict, logsVerdict, aclVerdict].map((verdict) => verdict(settings)), ...(pages === null ? [] : [pages])];
-  const text = verdicts.map((each) => each.text).join('; ');
-  const remedies = verdicts.flatMap(({ remedy }) => (remedy === '' ? [] : [remedy]));
-  return remedies.length === 0 ? good(text) : doubtful(text, remedies.join(' '));
+  const text = verdicts.map((each) => each.message).join('; ');
+  const hints = verdicts.flatMap(({ hint }) => (hint === '' ? [] : [hint]));
+  return hints.length === 0 ? ok(text) : warn(text, hints.join(' '));
 }
 
 function attemptsVerdict(settings: ReadonlyMap<string, string>): CheckResult {
   const most = Number(settings.get(ATTEMPTS) ?? 2);
   const used = Math.min(MASTER_ATTEMPTS, most);
   const text = `a job gets ${counted(used, 'ApplicationMaster attempt')} (YARN allows at most ${most})`;
-  return most > 1
-    ? good(text)
-    : doubtful(text, `Set ${ATTEMPTS} to 2 or more: currently, a job fails when its ApplicationMaster's node fails.`);
+  return most > 1 ? ok(text) : warn(text, `Set ${ATTEMPTS} to 2 or more: currently, a job fails when its ApplicationMaster's node fails.`);
 }
 
 function logsVerdict(settings: ReadonlyMap<string, string>): CheckResult {
   if (settings.get(AGGREGATION) !== 'true') {
-    return doubtful(
+    return warn(
       'logs are not aggregated on HDFS',
       `Set ${AGGREGATION} to true: currently, logs of ended jobs stay on the nodes, where YARN removes them.`,
     );
@@ -133,31 +131,25 @@ function logsVerdict(settings: ReadonlyMap<string, string>): CheckResult {
   // YARN keeps logs forever if the number of seconds is negative.
   const keptMs = 1000 * Number(settings.get(RETENTION) ?? -1);
   if (keptMs < 0) {
-    return good('logs are aggregated on HDFS and never removed');
+    return ok('logs are aggregated on HDFS and never removed');
   }
   const text = `logs are aggregated on HDFS and kept for ${formatDuration(keptMs)}`;
   return keptMs < SHORT_MS
-    ? doubtful(
-        text,
-        `Set ${RETENTION} to ${(7 * SHORT_MS) / 1000} (a week): currently, \`tony-ts logs\` finds no logs of yesterday's jobs.`,
-      )
-    : good(text);
+    ? warn(text, `Set ${RETENTION} to ${(7 * SHORT_MS) / 1000} (a week): currently, \`tony-ts logs\` finds no logs of yesterday's jobs.`)
+    : ok(text);
 }
 
 function aclVerdict(settings: ReadonlyMap<string, string>): CheckResult {
   if (settings.get(ACLS) !== 'true') {
-    return doubtful(
-      'access lists are off',
-      `Set ${ACLS} to true: currently, every user can kill all other users' jobs and read their logs.`,
-    );
+    return warn('access lists are off', `Set ${ACLS} to true: currently, every user can kill all other users' jobs and read their logs.`);
   }
   const admins = (settings.get(ADMINS) ?? '*').trim();
   return admins === '*'
-    ? doubtful(
+    ? warn(
         'access lists are enforced, but every user is an administrator',
         `Set ${ADMINS} to the administrators of YARN: currently, every user can still kill all other users' jobs and read their logs.`,
       )
-    : good(`access lists are enforced; administrators: ${admins === '' ? 'none' : admins}`);
+    : ok(`access lists are enforced; administrators: ${admins === '' ? 'none' : admins}`);
 }
 
 /** Returns null if YARN's proxy can show job pages, or a finding otherwise. */
@@ -165,7 +157,7 @@ function pagesVerdict(settings: ReadonlyMap<string, string>, address: string): C
   const proxy = settings.get(PROXY) ?? '';
   return proxy === '' || settings.get(PAGES_POLICY) !== 'STRICT' || new URL(address).host === proxy
     ? null
-    : doubtful(
+    : warn(
         `the proxy ${proxy}, which runs outside the ResourceManager, cannot show the pages of jobs`,
         `Set ${PAGES_POLICY} to LENIENT, or remove ${PROXY}: only the ResourceManager's own proxy can verify the certificates that STRICT requires.`,
       );
@@ -183,14 +175,14 @@ type Certificate = { readonly expiresAt: number } | { readonly failure: TonyErro
  */
 export async function certificatesVerdict(configuration: HadoopConfiguration, now = Date.now()): Promise<CheckResult> {
   if (offersBoth(configuration)) {
-    return doubtful(
+    return warn(
       "HDFS offers HTTP and HTTPS, but this client trusts none of the cluster's certificate authorities, so it uses HTTP: data and tokens cross the network in clear text",
       'To use HTTPS, name a readable truststore in the ssl-client.xml of HADOOP_CONF_DIR (ssl.client.truststore.location), or a PEM file as tls.ca in tony-site.yaml.',
     );
   }
   const servers = httpsServers(configuration);
   if (servers.length === 0) {
-    return good('no connection to a ResourceManager or NameNode uses HTTPS');
+    return ok('no connection to a ResourceManager or NameNode uses HTTPS');
   }
   const trust = trustOf(configuration);
   const found = await Promise.all(servers.map(async (server) => ({ server, certificate: await certificateOf(new URL(server), trust) })));
@@ -199,18 +191,18 @@ export async function certificatesVerdict(configuration: HadoopConfiguration, no
   );
   const [failure] = failures;
   if (failure !== undefined) {
-    return doubtful(`not trusted: ${failures.map(({ message }) => message).join(' ')}`, failure.hint);
+    return warn(`not trusted: ${failures.map(({ message }) => message).join(' ')}`, failure.hint);
   }
   const valid = found.flatMap(({ server, certificate }) =>
     typeof certificate === 'object' && 'expiresAt' in certificate ? [{ server, expiresAt: certificate.expiresAt }] : [],
   );
   const [first] = valid.sort((one, other) => one.expiresAt - other.expiresAt);
   if (first === undefined) {
-    return good(`unknown: none of ${servers.join(', ')} answers`);
+    return ok(`unknown: none of ${servers.join(', ')} answers`);
   }
   const silent = servers.length - valid.length;
   const text = `${valid.length} trusted${silent === 0 ? '' : `, ${silent} unknown because the server does not answer`}; the certificate of ${new URL(first.server).host} expires first, on ${new Date(first.expiresAt).toISOString().slice(0, 10)}`;
-  return first.expiresAt - now < RENEW_BEFORE_MS ? doubtful(text, 'Ask the cluster admin to renew the certificate.') : good(text);
+  return first.expiresAt - now < RENEW_BEFORE_MS ? warn(text, 'Ask the cluster admin to renew the certificate.') : ok(text);
 }
 
 /** Returns the HTTPS addresses of the ResourceManagers and of the default file system's NameNodes. */
@@ -256,16 +248,16 @@ function certificateOf(server: URL, trust: ServerTrust): Promise<Certificate> {
 export function secretsVerdict(configuration: Pick<HadoopConfiguration, 'resourceManagers' | 'minimumQop'>): CheckResult {
   const addresses = configuration.resourceManagers.map((address) => new URL(address));
   if (addresses.every(({ hostname }) => isLoopback(hostname))) {
-    return good('not sent over a network, because the ResourceManager runs on this machine');
+    return ok('not sent over a network, because the ResourceManager runs on this machine');
   }
   const clear = [
     ...(addresses.some(({ protocol }) => protocol === 'http:') ? ['over HTTP at submission'] : []),
     ...(configuration.minimumQop === 'auth-conf' ? [] : ['over Hadoop RPC when containers start']),
   ];
   if (clear.length === 0) {
-    return good('encrypted by HTTPS and by hadoop.rpc.protection: privacy');
+    return ok('encrypted by HTTPS and by hadoop.rpc.protection: privacy');
   }
-  return doubtful(
+  return warn(
     `the job secret crosses the network in clear text, ${clear.join(' and ')}: anyone who reads the secret can join the job`,
     'On a network that you do not trust, set yarn.http.policy to HTTPS_ONLY and hadoop.rpc.protection to privacy, for daemons and clients.',
   );
@@ -289,8 +281,8 @@ export function masterLoss(settings: ReadonlyMap<string, string>): CheckResult {
       : `ranked programs continue without one for ${lease(leaseMs)}, all others for ${lease(LEAST_LEASE_MS)}`;
   const text = `the ResourceManager replaces an ApplicationMaster on a lost node within ${lease(masterLossMs(settings))}; ${leases}`;
   return replacementMs <= MOST_LEASE_MS
-    ? good(text)
-    : doubtful(
+    ? ok(text)
+    : warn(
         text,
         `Lower ${MASTER_EXPIRY} to at most 600000. Otherwise, programs exit before a second ApplicationMaster starts, and training resumes from a checkpoint.`,
       );
@@ -303,11 +295,11 @@ const SOON_MS = 30 * 60_000;
 export async function loginVerdict({ login, user }: HadoopCluster): Promise<CheckResult> {
   const { text, endsAt } = await login.describe();
   if (endsAt === null) {
-    return good(`${user}, ${text}`);
+    return ok(`${user}, ${text}`);
   }
   const leftMs = endsAt - Date.now();
   const whole = `${user}, ${text}, until ${new Date(endsAt).toISOString()}`;
-  return leftMs < SOON_MS ? doubtful(whole, 'Renew it soon: kinit, or kinit -R for a renewable ticket.') : good(whole);
+  return leftMs < SOON_MS ? warn(whole, 'Renew it soon: kinit, or kinit -R for a renewable ticket.') : ok(whole);
 }
 
 const AT_ONCE = 16;
@@ -321,7 +313,7 @@ const MOST_NAMED = 5;
 export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: string, users: readonly string[]): Promise<CheckResult> {
   const named = users.filter((user) => user !== '*' && isUserName(user)).slice(0, MOST_USERS);
   if (named.length === 0) {
-    return good('the site file lists no users');
+    return ok('the site file lists no users');
   }
   const missing: string[] = [];
   for (let at = 0; at < named.length; at += AT_ONCE) {
@@ -331,14 +323,14 @@ export async function homesVerdict(storage: Pick<Storage, 'stat'>, parent: strin
   }
   const [first] = missing;
   if (first === undefined) {
-    return good(
+    return ok(
       named.length === 1
         ? `${named[0]}, the only user in quotas.users of the site file, has a home folder`
         : `all ${named.length} users in quotas.users of the site file have home folders`,
     );
   }
   const home = shellWord(joinUri(parent, first));
-  return doubtful(
+  return warn(
     `users in quotas.users of the site file without a home folder: ${firstNames(missing, MOST_NAMED)}`,
     `Their jobs cannot create a staging folder. As the HDFS admin, run hdfs dfs -mkdir ${home} && hdfs dfs -chown ${shellWord(first)} ${home}`,
   );
@@ -356,24 +348,24 @@ const OWNER_WRITES = 0o300;
 export function homeVerdict(identity: string, user: string, home: string, entry: Entry | null): CheckResult {
   const [folder, name] = [shellWord(home), shellWord(user)];
   if (entry === null) {
-    return doubtful(
+    return warn(
       `${identity}; ${home} does not exist`,
       `Ask the cluster admin to create it (hdfs dfs -mkdir ${folder} && hdfs dfs -chown ${name} ${folder}).`,
     );
   }
   if (entry.owner !== user) {
-    return doubtful(
+    return warn(
       `${identity}; ${home} belongs to ${entry.owner}`,
       `tony-ts creates its staging folder there. Ask the cluster admin to change the owner (hdfs dfs -chown ${name} ${folder}), or choose another folder with --staging.`,
     );
   }
   if ((entry.permission & OWNER_WRITES) !== OWNER_WRITES) {
-    return doubtful(
+    return warn(
       `${identity}; you cannot write to ${home} (mode ${entry.permission.toString(8)})`,
       `tony-ts creates its staging folder there. Run hdfs dfs -chmod u+rwx ${folder}.`,
     );
   }
-  return good(identity);
+  return ok(identity);
 }
 
 /** Everyone may create a folder of their own, and the sticky bit protects the folders of others. */
@@ -388,32 +380,32 @@ const OTHERS_CREATE = 0o003;
  */
 export function historyVerdict(folder: string | null, entry: Entry | null, folders: readonly Entry[] = []): CheckResult {
   if (folder === null) {
-    return good("in each user's home folder");
+    return ok("in each user's home folder");
   }
   const path = shellWord(folder);
   const chmod = `hdfs dfs -chmod ${MODE.toString(8)} ${path}`;
   if (entry === null) {
-    return bad(`${folder} does not exist`, `Run hdfs dfs -mkdir -p ${path} && ${chmod} as the HDFS admin, or correct history.dir.`);
+    return fail(`${folder} does not exist`, `Run hdfs dfs -mkdir -p ${path} && ${chmod} as the HDFS admin, or correct history.dir.`);
   }
   const mode = entry.permission.toString(8);
   const step = `Run ${chmod} as ${entry.owner || 'the HDFS admin'}.`;
   if ((entry.permission & OTHERS_CREATE) !== OTHERS_CREATE) {
-    return doubtful(`${folder} has mode ${mode}, so users without a folder in it cannot submit jobs`, step);
+    return warn(`${folder} has mode ${mode}, so users without a folder in it cannot submit jobs`, step);
   }
   if ((entry.permission & STICKY) === 0) {
-    return doubtful(`${folder} has mode ${mode}, so each user can remove the histories of others`, step);
+    return warn(`${folder} has mode ${mode}, so each user can remove the histories of others`, step);
   }
   const foreign = folders.filter(({ name, owner }) => owner !== name);
   const [first] = foreign;
   if (first === undefined) {
-    return good(folder);
+    return ok(folder);
   }
   const named = firstNames(
     foreign.map(({ name, owner }) => `${name} (of ${owner})`),
     MOST_NAMED,
   );
   const user = shellWord(joinUri(folder, first.name));
-  return doubtful(
+  return warn(
     `${folder} contains folders that do not belong to the user of this name: ${named}. These users' histories are stored in their home folders`,
     `As the HDFS admin, remove such a folder, and create it for the user: hdfs dfs -mkdir ${user} && hdfs dfs -chown ${shellWord(first.name)} ${user}`,
   );
@@ -456,12 +448,12 @@ export async function clockVerdict({ configuration, login }: HadoopCluster): Pro
   http.close();
   const [worst] = skews.filter((skew) => skew !== null).sort((a, b) => Math.abs(b.ms) - Math.abs(a.ms));
   if (worst === undefined) {
-    return doubtful('the ResourceManager does not report its time', "Compare the nodes' clocks with this machine's clock.");
+    return warn('the ResourceManager does not report its time', "Compare the nodes' clocks with this machine's clock.");
   }
   const text = `the clock of ${worst.address} is ${formatDuration(Math.abs(worst.ms))} ${worst.ms < 0 ? 'behind' : 'ahead'}`;
   return Math.abs(worst.ms) > SKEW_MS
-    ? doubtful(text, 'Run a time service (chrony, ntpd) on all machines. Otherwise, times in logs and histories are wrong.')
-    : good(`all clocks agree within ${formatDuration(SKEW_MS)}`);
+    ? warn(text, 'Run a time service (chrony, ntpd) on all machines. Otherwise, times in logs and histories are wrong.')
+    : ok(`all clocks agree within ${formatDuration(SKEW_MS)}`);
 }
 
 /**

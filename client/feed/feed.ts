@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import * as z from 'zod';
+import { isOver, isReported } from '../../conf/status/job-info.ts';
 import { formatAddress } from '../../platform/address.ts';
 import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
@@ -175,9 +176,9 @@ export async function openFeed(applicationId: string, name: string, options: Fee
   checkFeedName(producer, 'producer');
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {
-    const { result } = await connection.observe();
-    if (result !== null) {
-      throw new TonyError('FEED_ENDED', `${applicationId} has already ended: ${result.state}.`);
+    const job = await connection.observe();
+    if (isOver(job)) {
+      throw new TonyError('FEED_ENDED', `${applicationId} has already ended: ${job.state}.`);
     }
     return new FeedWriter(connection, await openFeedPlace(applicationId, options), name, producer, options);
   } catch (error) {
@@ -321,13 +322,13 @@ export class FeedWriter {
           break;
         }
         if (performance.now() - checkedAt > CHECK_EVERY_MS) {
-          const { result, status } = await this.#job.observe();
+          const job = await this.#job.observe();
           checkedAt = performance.now();
-          if (result !== null) {
-            const why = result.diagnostics === '' ? '' : `: ${result.diagnostics}`;
-            throw new TonyError('FEED_ENDED', `${this.#job.applicationId} ended (${result.state}) before it received all records${why}`);
+          if (isOver(job)) {
+            const why = job.message === '' ? '' : `: ${job.message}`;
+            throw new TonyError('FEED_ENDED', `${job.id} ended (${job.state}) before it received all records${why}`);
           }
-          if (status === null) {
+          if (!isReported(job)) {
             this.#reason = 'the job is waiting for containers';
           }
         }

@@ -61,7 +61,7 @@ function storeOf(answer: ClusterAnswer = 'forgotten'): HistoryStore {
 
 const idOf = (number: number): string => `application_1000_${String(number).padStart(4, '0')}`;
 const event = (name: string, at: number, detail = '', result?: string): string =>
-  `${JSON.stringify({ at, event: name, detail, result })}\n`;
+  `${JSON.stringify({ at, type: name, message: detail, state: result })}\n`;
 
 function leave(user: string, number: number, files: Readonly<Record<string, string>>): string {
   const folder = join(root, user, idOf(number));
@@ -73,7 +73,7 @@ function leave(user: string, number: number, files: Readonly<Record<string, stri
 }
 
 function end(user: string, number: number, more: Partial<JobStatus> = {}): void {
-  const status = jobStatus({ applicationId: idOf(number), state: 'SUCCEEDED', finishedAt: 9, name: 'fine', ...more });
+  const status = jobStatus({ id: idOf(number), state: 'succeeded', finishedAt: 9, name: 'fine', ...more });
   leave(user, number, { 'final.json': JSON.stringify(status) });
 }
 
@@ -117,7 +117,7 @@ test('a list says that states may be old if the cluster does not answer, unless 
   expect((await list()).message).toBe('');
   leave('alice', 2, { 'events-1.jsonl': event('program-started', 1) });
   expect(await list()).toMatchObject({
-    jobs: [{ status: { state: 'RUNNING' } }, { status: { state: 'SUCCEEDED' } }],
+    jobs: [{ status: { state: 'running' } }, { status: { state: 'succeeded' } }],
     message: 'The cluster does not answer, so jobs without a recorded end are shown in the last state that they recorded.',
   });
 });
@@ -138,7 +138,7 @@ test('for a job without final.json, a list reads only job.json and the end of it
   leave('alice', 1, {
     'job.json': JSON.stringify({ version: 99, submittedAt: 5, job: { name: 'mnist', queue: 'gpu' }, checkpointDir: 'hdfs:///c' }),
     'events-1.jsonl': event('program-started', 6),
-    'events-2.jsonl': lines + event('job-finished', 70_000, 'out of memory', 'FAILED'),
+    'events-2.jsonl': lines + event('job-finished', 70_000, 'out of memory', 'failed'),
     'metrics-1.jsonl': 'x'.repeat(MiB),
   });
   leave('alice', 2, { 'events-1.jsonl': event('program-started', 7) });
@@ -151,16 +151,16 @@ test('for a job without final.json, a list reads only job.json and the end of it
     queue: 'gpu',
     startedAt: 5,
     finishedAt: 70_000,
-    state: 'FAILED',
+    state: 'failed',
     message: 'out of memory',
     masterAttempt: 2,
-    checkpointDir: 'hdfs:///c',
+    checkpointUri: 'hdfs:///c',
     notices: [],
     tasks: [],
   });
   expect(bytesOf('alice')).toBeLessThan(2 * (130 << 10));
   const runs: ClusterAnswer = { name: 'n', queue: 'q', startedAt: 3, finishedAt: null, result: null };
-  expect((await list(runs)).map(({ status }) => status.state)).toEqual(['RUNNING', 'STARTING', 'RUNNING', 'RUNNING']);
+  expect((await list(runs)).map(({ status }) => status.state)).toEqual(['running', 'starting', 'running', 'running']);
 });
 
 test('a list reads only files that have changed', async () => {
@@ -168,15 +168,15 @@ test('a list reads only files that have changed', async () => {
   end('alice', 2);
   const index = new HistoryIndex(storeOf());
   const names = async () => (await index.list({ user: 'alice', limit: 9 })).jobs.map(({ status }) => `${status.name} ${status.state}`);
-  expect(await names()).toEqual(['fine SUCCEEDED', 'a FAILED']);
+  expect(await names()).toEqual(['fine succeeded', 'a failed']);
   expect(opened.splice(0)).toHaveLength(3);
-  expect(await names()).toEqual(['fine SUCCEEDED', 'a FAILED']);
+  expect(await names()).toEqual(['fine succeeded', 'a failed']);
   expect(opened).toEqual([]);
   writeFileSync(join(folder, 'job.json'), '{"job":{"name":"b"}}');
   utimesSync(join(folder, 'job.json'), 50, 50);
-  expect(await names()).toEqual(['fine SUCCEEDED', 'b FAILED']);
+  expect(await names()).toEqual(['fine succeeded', 'b failed']);
   end('alice', 1, { name: 'c' });
-  expect(await names()).toEqual(['fine SUCCEEDED', 'c SUCCEEDED']);
+  expect(await names()).toEqual(['fine succeeded', 'c succeeded']);
 });
 
 test('a list keeps its time limit, even if access checks are slow', async () => {

@@ -25,7 +25,7 @@ let now = 1_000_000;
 function leave(applicationId: string, status: Partial<JobStatus>, files: Readonly<Record<string, string>> = {}): void {
   const folder = join(root, 'history', applicationId);
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'final.json'), JSON.stringify(jobStatus({ applicationId, state: 'SUCCEEDED', finishedAt: 9, ...status })));
+  writeFileSync(join(folder, 'final.json'), JSON.stringify(jobStatus({ id: applicationId, state: 'succeeded', finishedAt: 9, ...status })));
   for (const [name, text] of Object.entries(files)) {
     writeFileSync(join(folder, name), text);
   }
@@ -33,10 +33,10 @@ function leave(applicationId: string, status: Partial<JobStatus>, files: Readonl
 
 leave(
   FIRST,
-  { name: 'first', summaryDir: fileUri(join(root, 'history', FIRST, 'summaries')) },
+  { name: 'first', summaryUri: fileUri(join(root, 'history', FIRST, 'summaries')) },
   { 'job.json': '{"env":{"API_TOKEN":"x"}}' },
 );
-leave(SECOND, { name: 'second', summaryDir: fileUri(join(root, 'elsewhere')) });
+leave(SECOND, { name: 'second', summaryUri: fileUri(join(root, 'elsewhere')) });
 
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) {
@@ -96,7 +96,7 @@ async function signedIn(url: string, name: string, cookie = ''): Promise<{ locat
 
 test('token access serves every page with the token and rejects every other request', async () => {
   const { url } = await open(new TokenAccess('secret-token', []), true);
-  for (const target of ['', 'tony/api/history', `jobs/alice/${FIRST}/`, `jobs/alice/${FIRST}/tony/api/job`]) {
+  for (const target of ['', 'tony/api/v1/history', `jobs/alice/${FIRST}/`, `jobs/alice/${FIRST}/tony/api/v1/job`]) {
     expect((await fetch(`${url}${target}`)).status).toBe(403);
     expect((await fetch(`${url}${target}`, { headers: { authorization: 'Bearer wrong' } })).status).toBe(403);
     expect((await fetch(`${url}${target}`, { headers: { authorization: 'Bearer secret-token' } })).status).toBe(200);
@@ -109,17 +109,17 @@ test('token access serves every page with the token and rejects every other requ
 test('the list shows the newest job first, applies filters and rejects invalid filters', async () => {
   const { url } = await open(everybody());
   const list = async (query: string): Promise<HistoryList> =>
-    (await (await fetch(`${url}tony/api/history?user.name=alice&${query}`)).json()) as HistoryList;
-  expect((await list('')).jobs.map(({ applicationId, href }) => [applicationId, href])).toEqual([
+    (await (await fetch(`${url}tony/api/v1/history?user.name=alice&${query}`)).json()) as HistoryList;
+  expect((await list('')).jobs.map(({ id, urls }) => [id, urls.pages])).toEqual([
     [SECOND, `jobs/alice/${SECOND}/tony/`],
     [FIRST, `jobs/alice/${FIRST}/tony/`],
   ]);
   expect((await list('name=FIR')).jobs).toHaveLength(1);
-  expect((await list('state=FAILED')).jobs).toEqual([]);
+  expect((await list('state=failed')).jobs).toEqual([]);
   expect((await list('limit=1')).jobs).toHaveLength(1);
   expect((await list('user=bob')).jobs).toEqual([]);
   for (const wrong of ['limit=x', 'state=x', 'user=../..', 'user=', 'user=a%2fb', 'user=..']) {
-    expect((await fetch(`${url}tony/api/history?user.name=alice&${wrong}`)).status).toBe(400);
+    expect((await fetch(`${url}tony/api/v1/history?user.name=alice&${wrong}`)).status).toBe(400);
   }
 });
 
@@ -131,18 +131,18 @@ test('answers 403 for a job that the user may not view, and for a job that does 
     ),
   );
   expect(answers.map(({ status }) => status)).toEqual([403, 403, 403, 403]);
-  expect((await fetch(`${url}jobs/alice/${FIRST}/tony/api/job?user.name=root`)).status).toBe(200);
-  expect((await fetch(`${url}tony/api/history`, { method: 'POST', headers: { cookie: 'x=y' } })).status).toBe(401);
+  expect((await fetch(`${url}jobs/alice/${FIRST}/tony/api/v1/job?user.name=root`)).status).toBe(200);
+  expect((await fetch(`${url}tony/api/v1/history`, { method: 'POST', headers: { cookie: 'x=y' } })).status).toBe(401);
 });
 
 test('rejects invalid user names and forged or expired cookies', async () => {
   const { url } = await open(everybody());
   for (const name of ['', 'a b', '../x', 'a%0d%0ab', 'x'.repeat(200)]) {
-    expect((await fetch(`${url}tony/api/history?user.name=${name}`)).status).toBe(401);
+    expect((await fetch(`${url}tony/api/v1/history?user.name=${name}`)).status).toBe(401);
   }
   const { location, cookie } = await signedIn(url, 'alice');
   expect(location).toBe('./?x=1');
-  const get = async (value: string): Promise<number> => (await fetch(`${url}tony/api/history`, { headers: { cookie: value } })).status;
+  const get = async (value: string): Promise<number> => (await fetch(`${url}tony/api/v1/history`, { headers: { cookie: value } })).status;
   expect(await get(cookie)).toBe(200);
   expect(await get(`${cookie}x`)).toBe(401);
   expect(await get(cookie.replace(/\.\d+\./, '.99999999999999.'))).toBe(401);
@@ -153,7 +153,7 @@ test('rejects invalid user names and forged or expired cookies', async () => {
 test('a server for several users reads only summaries in the history folder', async () => {
   const { url, woken } = await open(everybody());
   const scalars = async (id: string): Promise<ScalarCharts> =>
-    (await (await fetch(`${url}jobs/alice/${id}/tony/api/scalars?user.name=alice`)).json()) as ScalarCharts;
+    (await (await fetch(`${url}jobs/alice/${id}/tony/api/v1/scalars?user.name=alice`)).json()) as ScalarCharts;
   expect(await scalars(SECOND)).toMatchObject({ runs: [], message: expect.stringContaining('tony-ts tensorboard') });
   expect((await scalars(FIRST)).message).not.toContain('tony-ts tensorboard');
   await fetch(`${url}jobs/alice/${SECOND}/?user.name=alice`);
@@ -163,7 +163,7 @@ test('a server for several users reads only summaries in the history folder', as
 test('opening a job with summaries starts TensorBoard, or shows why it cannot start', async () => {
   const { url, woken } = await open(everybody());
   const job = `${url}jobs/alice/${FIRST}`;
-  const tensorboard = async () => ((await (await fetch(`${job}/tony/api/job?user.name=alice`)).json()) as JobStatus).tensorboard;
+  const tensorboard = async () => ((await (await fetch(`${job}/tony/api/v1/job?user.name=alice`)).json()) as JobStatus).tensorboard;
   expect(await tensorboard()).toEqual({ state: 'waiting', message: 'TensorBoard starts when you open it.' });
   await fetch(`${job}/?user.name=alice`);
   await expect.poll(tensorboard).toEqual({ state: 'unavailable', message: 'The job has written no summaries.' });
@@ -177,9 +177,13 @@ test('opening a job with summaries starts TensorBoard, or shows why it cannot st
 
 test('the configuration contains no secrets', async () => {
   const { url } = await open(everybody());
-  const get = (id: string) => fetch(`${url}jobs/alice/${id}/tony/api/configuration?user.name=alice`);
-  expect(await (await get(FIRST)).json()).toEqual({ env: { API_TOKEN: '***' } });
-  expect(await (await get(SECOND)).json()).toEqual({ error: 'The job.json file of this job is missing or damaged.' });
+  const get = (id: string) => fetch(`${url}jobs/alice/${id}/tony/api/v1/configuration?user.name=alice`);
+  expect(await (await get(FIRST)).json()).toMatchObject({ kind: 'Configuration', configuration: { env: { API_TOKEN: '***' } } });
+  expect(await (await get(SECOND)).json()).toMatchObject({
+    kind: 'Error',
+    code: 'NOT_FOUND',
+    message: 'The job.json file of this job is missing or damaged.',
+  });
 });
 
 test('a link fills in the sign-in form but cannot sign in as another user', async () => {
@@ -191,19 +195,19 @@ test('a link fills in the sign-in form but cannot sign in as another user', asyn
   expect(cookieIn(linked.headers)).toMatch(/^tony-history-form=/);
   expect((await browse(`${url}?user.name=alice`, { cookie })).status).toBe(200);
   // A page on another site can trigger such requests, for example by embedding images. The server must not sign the user in for them.
-  const program = await fetch(`${url}tony/api/history?user.name=mallory`, { headers: { cookie } });
+  const program = await fetch(`${url}tony/api/v1/history?user.name=mallory`, { headers: { cookie } });
   expect([program.status, program.headers.get('set-cookie')]).toEqual([200, null]);
 });
 
 test('rejects requests for another host name', async () => {
   const { url } = await open(everybody());
-  for (const target of ['', 'tony/api/history?user.name=alice', `jobs/alice/${FIRST}/tony/api/job?user.name=alice`]) {
+  for (const target of ['', 'tony/api/v1/history?user.name=alice', `jobs/alice/${FIRST}/tony/api/v1/job?user.name=alice`]) {
     const { status, body } = await browse(`${url}${target}`, { host: 'evil.example:80' });
     expect(status).toBe(403);
     expect(body).toContain('history.url');
   }
   for (const host of ['history.example', 'localhost:1', '127.0.0.1']) {
-    expect((await browse(`${url}jobs/alice/${FIRST}/tony/api/job`, { host })).status).toBe(401);
+    expect((await browse(`${url}jobs/alice/${FIRST}/tony/api/v1/job`, { host })).status).toBe(401);
   }
 });
 

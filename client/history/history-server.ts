@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { JobStatus } from '../../conf/status/status.ts';
+import { type ApiObject, apiObject, errorObject } from '../../conf/status/api-object.ts';
+import type { JobInfo, ListedJob } from '../../conf/status/job-info.ts';
+import { JOB_STATES, type JobState } from '../../conf/status/status.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { HistoryList } from '../../web/history-list.ts';
@@ -13,8 +15,8 @@ import { isUserName } from '../records/history-place.ts';
 import type { HistoryStore } from '../records/history-store.ts';
 import type { JobPlace } from '../records/job-place.ts';
 import type { HistoryAccess, Visitor } from './history-access.ts';
-import { HistoryIndex } from './history-index.ts';
-import { historySummary } from './history-summary.ts';
+import { HistoryIndex, type PlacedJob } from './history-index.ts';
+import { jobPath, storedJob } from './stored-job.ts';
 import { StoredJobView } from './stored-job-view.ts';
 import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
 
@@ -26,7 +28,6 @@ const MOST_JOBS = 1_000;
 /** Limits for the number of jobs in memory and the total size of their files in bytes. */
 const MOST_OPEN = 16;
 const MOST_OPEN_BYTES = 48 << 20;
-const STATES: readonly string[] = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING', 'WAITING', 'RECOVERING'];
 /** How long (ms) a job list is cached. */
 const LIST_LIFE_MS = 2_000;
 const MOST_LISTS = 50;
@@ -38,7 +39,7 @@ export interface HistoryServerOptions {
   /** See StoredJobView. */
   readonly anywhere: boolean;
   /** Requests the status of a running job. Set only for token access, which gives visitors the same rights as this process. */
-  readonly live?: ((place: JobPlace) => Promise<JobStatus | null>) | undefined;
+  readonly live?: ((place: JobPlace) => Promise<JobInfo | null>) | undefined;
   readonly log: Logger;
 }
 
@@ -53,7 +54,7 @@ interface OpenJob {
  * Serves job pages from job histories:
  *
  *   /                                job list
- *   /tony/api/history                job list as JSON; parameters: ?user= ?state= ?name= ?limit=
+ *   /tony/api/v1/history                job list as JSON; parameters: ?user= ?state= ?name= ?limit=
  *   /jobs/<user>/<application id>/   pages of a job, as served by its ApplicationMaster
  */
 export class HistoryServer implements JobPages {
@@ -89,7 +90,7 @@ export class HistoryServer implements JobPages {
       const body = pageShell({ base: 'tony/', page: 'history' });
       return answer(request, response, { type: 'text/html; charset=utf-8', body, headers: { 'Content-Security-Policy': PAGE_POLICY } });
     }
-    if (path === '/tony/api/history') {
+    if (path === '/tony/api/v1/history') {
       return this.#list(request, response, visitor, new URLSearchParams(query));
     }
     const asset = ASSETS.get(/^\/tony\/assets\/([\w.-]+)$/.exec(path)?.[1] ?? '');
@@ -195,12 +196,12 @@ export class HistoryServer implements JobPages {
 
   async #list(request: IncomingMessage, response: ServerResponse, visitor: Visitor, query: URLSearchParams): Promise<void> {
     try {
-      answerJson(request, response, 200, await this.#listed(visitor, query));
+      answerJson(request, response, 200, apiObject('JobList', await this.#listed(visitor, query)));
     } catch (error) {
       if (!(error instanceof TonyError)) {
         throw error;
       }
-      answerJson(request, response, error.code === 'USAGE' ? 400 : 503, { error: error.message });
+      answerJson(request, response, error.code === 'USAGE' ? 400 : 503, errorObject(error));
     }
   }
 
@@ -210,8 +211,8 @@ export class HistoryServer implements JobPages {
     if (!/^\d{1,6}$/.test(limit)) {
       throw new TonyError('USAGE', '`limit` must be a whole number.');
     }
-    if (state !== undefined && !STATES.includes(state)) {
-      throw new TonyError('USAGE', `\`state\` must be one of ${STATES.join(', ')}.`);
+    if (state !== undefined && !JOB_STATES.includes(state as JobState)) {
+      throw new TonyError('USAGE', `\`state\` must be one of ${JOB_STATES.join(', ')}.`);
     }
     const user = query.get('user');
     if (user !== null && !isUserName(user)) {
@@ -219,7 +220,7 @@ export class HistoryServer implements JobPages {
     }
     const wanted = {
       user,
-      state: state as JobStatus['state'] | undefined,
+      state: state as JobState | undefined,
       name: query.get('name')?.slice(0, 200) ?? undefined,
       limit: Math.min(MOST_JOBS, Number(limit)),
     };
@@ -231,7 +232,7 @@ export class HistoryServer implements JobPages {
     const { access } = this.#options;
     const list = this.#index
       .list({ ...wanted, mayView: (place) => access.mayView(visitor, place) })
-      .then(({ jobs, message }) => ({ jobs: jobs.map(historySummary), message }));
+      .then(({ jobs, message }) => ({ jobs: jobs.map(shownJob), message }));
     list.catch(() => this.#lists.delete(key));
     this.#lists.delete(key);
     this.#lists.set(key, { at: performance.now(), list });
@@ -252,7 +253,7 @@ function close({ site, view }: OpenJob): void {
 
 /** Returns a view that shows this server's TensorBoard. The job's own TensorBoard has ended with the job. */
 function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): JobView {
-  let shown: { readonly of: JobStatus; readonly status: JobStatus } | null = null;
+  let shown: { readonly of: JobInfo; readonly status: JobInfo } | null = null;
   return {
     status: async () => {
       const of = await view.status();
@@ -275,8 +276,14 @@ function withTensorBoard(view: StoredJobView, tensorBoard: PooledTensorBoard): J
   };
 }
 
-function answerJson(request: IncomingMessage, response: ServerResponse, status: number, value: object): void {
+function answerJson(request: IncomingMessage, response: ServerResponse, status: number, value: ApiObject): void {
   answer(request, response, { status, type: 'application/json; charset=utf-8', body: JSON.stringify(value) });
+}
+
+/** Returns an entry of the list with the address of the job's page. */
+function shownJob(job: PlacedJob): ListedJob {
+  const { user, applicationId } = job.place;
+  return { ...storedJob(job), urls: { pages: `${jobPath(user, applicationId)}tony/`, tracking: null } };
 }
 
 function decoded(part: string): string | null {

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { DEFAULT_SITE } from '../../conf/resolve/site.ts';
+import { isEndState } from '../../conf/status/status.ts';
 import { closing } from '../../platform/async/closing.ts';
 import { FileStorage } from '../../storage/file-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -58,13 +59,13 @@ export class LocalHistory implements HistoryStore {
 
   async answers(places: readonly JobPlace[]): Promise<ReadonlyMap<string, ClusterAnswer>> {
     const asked = places.map(async ({ applicationId: id, folder }): Promise<readonly [string, ClusterAnswer]> => {
-      const observation = await closing(new LocalJob(id, this.#folder), (job) => job.observe()).catch(() => null);
-      if (observation === null) {
+      const job = await closing(new LocalJob(id, this.#folder), (connection) => connection.observe()).catch(() => null);
+      if (job === null) {
         return [folder, 'forgotten'];
       }
-      const { result, status } = observation;
-      const about = { name: status?.name ?? '', queue: status?.queue ?? '', startedAt: status?.submittedAt ?? startOf(id) };
-      return [folder, { ...about, finishedAt: status?.finishedAt ?? null, result }];
+      const { name, queue, createdAt, finishedAt, state, message } = job;
+      const result = isEndState(state) ? { state, message } : null;
+      return [folder, { name, queue, startedAt: createdAt ?? startOf(id), finishedAt, result }];
     });
     return new Map(await Promise.all(asked));
   }

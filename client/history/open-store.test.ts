@@ -6,7 +6,7 @@ import type { JobPlace } from '../records/job-place.ts';
 import type { ClusterAnswer } from '../records/stored-status.ts';
 
 const ID = 'application_1795225023264_0001';
-const KNOWN: ClusterAnswer = { name: 'mnist', queue: 'default', startedAt: 1, finishedAt: 2, result: { state: 'FAILED', diagnostics: '' } };
+const KNOWN: ClusterAnswer = { name: 'mnist', queue: 'default', startedAt: 1, finishedAt: 2, result: { state: 'failed', message: '' } };
 
 const place = (user: string): JobPlace => ({ applicationId: ID, user, folder: `hdfs://nn/history/${user}/${ID}` });
 

@@ -75,7 +75,7 @@ test('a prune removes a job without final.json only if the cluster reports that 
   expect(await prune(saying('silent'))).toEqual([]);
   expect(await prune(saying({ ...word, result: null }))).toEqual([]);
   expect(existsSync(folder)).toBe(true);
-  expect(await prune(saying({ ...word, result: { state: 'KILLED', diagnostics: '' } }))).toHaveLength(1);
+  expect(await prune(saying({ ...word, result: { state: 'killed', message: '' } }))).toHaveLength(1);
   leave('local_1_0001', 95, ['job.json']);
   expect(await prune(saying('forgotten'))).toHaveLength(1);
 });

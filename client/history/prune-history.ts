@@ -26,7 +26,7 @@ export interface Pruned {
   readonly place: JobPlace;
   readonly bytes: number;
   /** When the history was last written, in ms since the epoch. */
-  readonly lastWritten: number;
+  readonly writtenAt: number;
   /** Error message if the removal failed. Empty after a successful removal and in a dry run. */
   readonly failure: string;
 }
@@ -52,15 +52,15 @@ export async function* pruneHistory(store: HistoryStore, options: PruneOptions):
           throw outcome.reason;
         }
       }
-      const old = looked.filter(({ lastWritten }) => now - lastWritten > olderThanMs);
+      const old = looked.filter(({ writtenAt }) => now - writtenAt > olderThanMs);
       const open = old.filter(({ ended }) => !ended).map(({ place }) => place);
       const answers = await store.answers(open);
-      for (const { place, bytes, lastWritten, ended } of old) {
+      for (const { place, bytes, writtenAt, ended } of old) {
         if (!ended && mayRun(answers.get(place.folder))) {
           continue;
         }
         const failure = dryRun ? '' : await remove(store.storage, place);
-        yield { place, bytes, lastWritten, failure };
+        yield { place, bytes, writtenAt, failure };
       }
     }
   }
@@ -81,13 +81,13 @@ async function remove(storage: Storage, { folder }: JobPlace): Promise<string> {
 interface Measured {
   readonly place: JobPlace;
   readonly bytes: number;
-  readonly lastWritten: number;
+  readonly writtenAt: number;
   readonly ended: boolean;
 }
 
 async function measure(storage: Storage, place: JobPlace): Promise<Measured> {
   let bytes = 0;
-  let lastWritten = (await storage.stat(place.folder))?.modifiedAt ?? 0;
+  let writtenAt = (await storage.stat(place.folder))?.modifiedAt ?? 0;
   let ended = false;
   const end = joinUri(place.folder, 'final.json');
   for await (const { uri, type, size, modifiedAt } of entriesBelow(storage, place.folder)) {
@@ -95,7 +95,7 @@ async function measure(storage: Storage, place: JobPlace): Promise<Measured> {
       ended = true;
     }
     bytes += size;
-    lastWritten = Math.max(lastWritten, modifiedAt);
+    writtenAt = Math.max(writtenAt, modifiedAt);
   }
-  return { place, bytes, lastWritten, ended };
+  return { place, bytes, writtenAt, ended };
 }

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { JobStatus } from '../../conf/status/status.ts';
+import { isReported, type JobInfo } from '../../conf/status/job-info.ts';
 import { shortUserName } from '../../hadoop/configuration/login/login-of.ts';
 import { findTicket } from '../../hadoop/security/tickets.ts';
 import { bracketed } from '../../platform/address.ts';
@@ -23,8 +23,8 @@ import type { JobPlace } from '../records/job-place.ts';
 import { readFrozen } from '../records/job-record.ts';
 import { type HistoryAccess, SimpleAccess, TokenAccess, type Visitor } from './history-access.ts';
 import { HistoryServer } from './history-server.ts';
-import { jobPath } from './history-summary.ts';
 import { openHistoryStore, STORE_OPTIONS, type StoreOptions } from './open-store.ts';
+import { jobPath } from './stored-job.ts';
 import { TensorBoardPool, type TensorBoardPoolOptions } from './tensorboard-pool.ts';
 
 /** A user name, or a Kerberos principal with one or two components and an optional realm. */
@@ -263,10 +263,11 @@ async function sharedAccess(
 }
 
 /** Requests the status of a running job. Returns null if the job does not respond. */
-async function askJob({ applicationId }: JobPlace, options: ServeOptions): Promise<JobStatus | null> {
+async function askJob({ applicationId }: JobPlace, options: ServeOptions): Promise<JobInfo | null> {
   const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {
-    return (await connection.observe()).status;
+    const job = await connection.observe();
+    return isReported(job) ? job : null;
   } catch (error) {
     options.log.info({ application: applicationId, error: messageOf(error) }, 'the job does not answer');
     return null;

@@ -30,7 +30,7 @@ async function viewOf(files: Readonly<Record<string, string>>): Promise<StoredJo
 }
 
 test('cached samples count towards the memory use of a job view', async () => {
-  const tasks = Array.from({ length: 100 }, (_, index) => ({ task: `worker:${index}`, step: 1, rssBytes: 1, cpuCores: 1 }));
+  const tasks = Array.from({ length: 100 }, (_, index) => ({ task: `worker:${index}`, step: 1, memoryBytes: 1, cpuCores: 1 }));
   const lines = Array.from({ length: 50 }, (_, at) => `${JSON.stringify({ at: at + 1, tasks })}\n`).join('');
   const view = await viewOf({ 'metrics-1.jsonl': lines });
   await view.status();
@@ -41,7 +41,7 @@ test('cached samples count towards the memory use of a job view', async () => {
 });
 
 test('tasks that appear only in events count towards the memory use of a job view', async () => {
-  const event = (index: number): string => `${JSON.stringify({ at: 1, event: 'task-requested', role: 'w', index })}\n`;
+  const event = (index: number): string => `${JSON.stringify({ at: 1, type: 'task-requested', role: 'w', index })}\n`;
   const view = await viewOf({ 'events-1.jsonl': Array.from({ length: 1_000 }, (_, index) => event(index)).join('') });
   expect((await view.status()).tasks).toHaveLength(1_000);
   expect(view.bytes).toBeGreaterThan(300_000);

@@ -1,4 +1,5 @@
-import type { HistoryEntry, JobStatus } from '../../conf/status/status.ts';
+import { type JobInfo, jobInfo } from '../../conf/status/job-info.ts';
+import type { HistoryEntry } from '../../conf/status/status.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { withoutEnd } from '../../platform/text/without-end.ts';
@@ -22,7 +23,7 @@ export interface StoredJobViewOptions {
   readonly store: HistoryStore;
   readonly place: JobPlace;
   /** Requests the status of the running job. Resolves to null if the job does not respond. */
-  readonly live?: (() => Promise<JobStatus | null>) | undefined;
+  readonly live?: (() => Promise<JobInfo | null>) | undefined;
   /**
    * Whether the job's files may refer to a summary folder outside the job's history. True only with token access. With other kinds of
    * access, visitors could use a job's files to read files to which they have no access.
@@ -33,7 +34,7 @@ export interface StoredJobViewOptions {
 
 interface Loaded {
   readonly entries: readonly HistoryEntry[];
-  readonly status: JobStatus;
+  readonly status: JobInfo;
   /** Whether the job has written its final status, after which its files do not change. The final status may be damaged. */
   readonly isFinal: boolean;
   readonly bytes: number;
@@ -53,7 +54,7 @@ export class StoredJobView implements JobView {
     this.#options = options;
   }
 
-  async status(): Promise<JobStatus> {
+  async status(): Promise<JobInfo> {
     return (await this.#load()).status;
   }
 
@@ -91,10 +92,10 @@ export class StoredJobView implements JobView {
   async scalars(): Promise<ScalarCharts> {
     const dir = await this.summaryDir();
     if (dir === null) {
-      const { summaryDir } = await this.status();
+      const { summaryUri } = await this.status();
       return {
         runs: [],
-        message: `The summaries are in ${summaryDir}. ${this.whyUnreadable}`,
+        message: `The summaries are in ${summaryUri}. ${this.whyUnreadable}`,
       };
     }
     if (this.#scalars?.dir !== dir) {
@@ -114,15 +115,15 @@ export class StoredJobView implements JobView {
   /** Returns the URI of the summary folder, or null if the server must not read the folder. */
   async summaryDir(): Promise<string | null> {
     const { folder } = this.#options.place;
-    const { summaryDir } = await this.status();
-    if (summaryDir === '') {
+    const { summaryUri } = await this.status();
+    if (summaryUri === '') {
       return joinUri(folder, 'summaries');
     }
-    const clean = !summaryDir.split('/').some((part) => part === '.' || part === '..');
-    const inside = clean && summaryDir.startsWith(`${withoutEnd(folder, '/')}/`);
-    const ownKind = summaryDir.split(':', 1)[0] === folder.split(':', 1)[0];
+    const clean = !summaryUri.split('/').some((part) => part === '.' || part === '..');
+    const inside = clean && summaryUri.startsWith(`${withoutEnd(folder, '/')}/`);
+    const ownKind = summaryUri.split(':', 1)[0] === folder.split(':', 1)[0];
     const { anywhere, store, place } = this.#options;
-    return inside || (anywhere && clean && ownKind && store.mayRead(place, summaryDir)) ? summaryDir : null;
+    return inside || (anywhere && clean && ownKind && store.mayRead(place, summaryUri)) ? summaryUri : null;
   }
 
   async log(task: string, file: LogName, tail: number): Promise<LogTail | null> {
@@ -149,11 +150,11 @@ export class StoredJobView implements JobView {
     return (this.#loaded?.bytes ?? 0) + this.#sampleBytes;
   }
 
-  async #containerOf(task: string, entries: readonly HistoryEntry[], status: JobStatus): Promise<string | null> {
+  async #containerOf(task: string, entries: readonly HistoryEntry[], status: JobInfo): Promise<string | null> {
     if (task === 'master') {
       return (await this.#options.store.masters(this.#options.place, entries)).at(-1) ?? null;
     }
-    const containers = orderContainers(status, entries);
+    const containers = orderContainers(status.tasks, entries);
     const found = task.startsWith('container_')
       ? containers.find(({ containerId }) => containerId === task)
       : containers.findLast((each) => each.task === task);
@@ -179,7 +180,7 @@ export class StoredJobView implements JobView {
     const answer = record.final === null ? (await store.answers([place])).get(place.folder) : undefined;
     const runs = typeof answer === 'object' && answer.result === null;
     const current = runs ? await live?.() : null;
-    const status = current ?? storedStatus(record, answer ?? 'forgotten');
+    const status = current ?? jobInfo(storedStatus(record, answer ?? 'forgotten'));
     const bytes = record.bytes + status.tasks.length * TASK_BYTES;
     this.#loaded = { entries: record.entries, status, isFinal: record.final !== null, bytes, at };
     return this.#loaded;

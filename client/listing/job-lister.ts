@@ -1,17 +1,18 @@
 import { APPLICATION_TYPE } from '../../conf/job.ts';
-import { jobMessage } from '../../conf/status/job-message.ts';
-import { isEndState, type JobStatus } from '../../conf/status/status.ts';
+import { jobInfo, type ListedJob, listedJob, yarnReport } from '../../conf/status/job-info.ts';
+import { waitingText } from '../../conf/status/job-message.ts';
+import { isEndState, type JobState, type JobStatus } from '../../conf/status/status.ts';
 import { ResourceManager } from '../../hadoop/yarn/resource-manager.ts';
 import { type Application, LIVE_STATES } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { checkOptions } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { suggest } from '../../platform/text/suggest.ts';
+import { unreportedJobOf } from '../cluster/application-of-status.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, type HadoopCluster, openCluster } from '../cluster/cluster.ts';
 import { MASTER_ANSWER_MS, MasterSilence } from '../cluster/master-silence.ts';
-import { waitingReason } from '../cluster/yarn-diagnostics.ts';
+import { jobStateOf, resultOf, waitingReason } from '../cluster/yarn-diagnostics.ts';
 import type { MasterShortages } from '../plan/master-shortage.ts';
 import { parseLiveText } from '../records/status-schema.ts';
-import type { ListedState } from './listed-states.ts';
 
 export interface ListOptions extends ClusterOptions {
   /**
@@ -28,26 +29,11 @@ export interface ListOptions extends ClusterOptions {
   /** Text that the job name must contain. The comparison ignores case. */
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
-  /** State that the listed jobs must have. A final state implies `ended`. `WAITING` also matches jobs with a waiting task. */
-  readonly state?: ListedState | undefined;
+  /** State that the listed jobs must have. A final state implies `ended`. `waiting` also matches jobs with a waiting task. */
+  readonly state?: JobState | undefined;
   readonly limit?: number | undefined;
-  /** Whether to query the ApplicationMasters of running jobs. If false, `job` is null for jobs on a cluster. Default: false. */
+  /** Whether to query the ApplicationMasters of running jobs. If false, the jobs on a cluster have no `step`, `metrics` and numbers of tasks. Default: false. */
   readonly ask?: boolean | undefined;
-}
-
-export interface JobSummary extends Application {
-  readonly phase: ListedState;
-  /** Reason why the job or some of its tasks are waiting. Empty if no task is waiting or the reason is unknown. */
-  readonly waiting: string;
-  /** The ApplicationMaster's report, or null if the ApplicationMaster was not queried, does not respond, or denies access. */
-  readonly job: JobProgress | null;
-  /** Time (ms) since an unresponsive ApplicationMaster last responded. Null if the ApplicationMaster responds or was not queried. */
-  readonly masterSilentMs: number | null;
-}
-
-export interface JobProgress extends Pick<JobStatus, 'state' | 'message' | 'step' | 'metrics' | 'checkpointStep' | 'generations'> {
-  readonly tasksRunning: number;
-  readonly tasks: number;
 }
 
 /** Maximum number of jobs whose ApplicationMasters are queried. For all other jobs, the list shows YARN's state. */
@@ -82,7 +68,7 @@ export class JobLister {
   }
 
   /** @throws TonyError USAGE if the queue does not exist, RM_UNREACHABLE */
-  async list(options: Omit<ListOptions, keyof ClusterOptions | 'local' | 'localRoot'>): Promise<JobSummary[]> {
+  async list(options: Omit<ListOptions, keyof ClusterOptions | 'local' | 'localRoot'>): Promise<ListedJob[]> {
     const { name = '', queue, state, limit, ask = false } = options;
     const user = options.user === undefined ? this.#cluster.user : options.user;
     const ended = options.ended === true || (state !== undefined && isEndState(state));
@@ -97,15 +83,20 @@ export class JobLister {
     const found = applications
       .filter((each) => each.name.toLowerCase().includes(name.toLowerCase()) && (queue === undefined || isQueue(each.queue, queue)))
       .sort((a, b) => b.startedAt - a.startedAt || (a.id < b.id ? 1 : -1));
-    const mayBe = found.filter((each) => state === undefined || isIn(wordOf(each), state) || each.state === 'RUNNING');
+    const mayBe = found.filter((each) => state === undefined || jobStateOf(each) === state || each.state === 'RUNNING');
     // With `state`, apply the limit after the query, because YARN does not report the exact state of a running job.
     const chosen = state === undefined ? mayBe.slice(0, limit) : mayBe;
-    const statuses = ask || isReported(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
+    const statuses = ask || isReportedState(state) ? await this.#ask(chosen) : new Map<string, JobStatus>();
     const shortages = ask ? await this.#shortagesOf(chosen) : new Map<string, string>();
     return chosen
       .map((each) => {
         const masterSilentMs = this.#silences.get(each.id)?.ms ?? null;
-        return summaryOf(each, statuses.get(each.id) ?? null, { masterSilentMs, shortage: shortages.get(each.id) ?? null });
+        const tracking = `${this.#cluster.configuration.webProxies[0]}/proxy/${each.id}/`;
+        return listedApplication(each, statuses.get(each.id) ?? null, {
+          masterSilentMs,
+          shortage: shortages.get(each.id) ?? null,
+          tracking,
+        });
       })
       .filter((each) => matchesListing(each, { ...options, ended: true }))
       .slice(0, limit);
@@ -130,7 +121,7 @@ export class JobLister {
         if (performance.now() > deadline) {
           return;
         }
-        const answer = await silence.ask(() => this.#hasty.proxy(id, 'tony/api/job'));
+        const answer = await silence.ask(() => this.#hasty.proxy(id, 'tony/api/v1/job'));
         const status = answer?.status === 200 ? parseLiveText(answer.body, id) : null;
         if (status !== null) {
           statuses.set(id, status);
@@ -169,57 +160,43 @@ export class JobLister {
  * Combines the reports from YARN and the ApplicationMaster.
  * @param shortage explanation from `MasterShortages`
  */
-export function summaryOf(
+export function listedApplication(
   application: Application,
   status: JobStatus | null,
-  { masterSilentMs = null, shortage = null }: { readonly masterSilentMs?: number | null; readonly shortage?: string | null } = {},
-): JobSummary {
-  const job = status && progressOf(status);
+  { masterSilentMs = null, shortage = null, tracking = null }: ListFacts = {},
+): ListedJob {
+  const over = isEndState(jobStateOf(application));
+  const urls = { pages: over ? null : tracking, tracking };
+  if (status === null) {
+    const { state, diagnostics } = application;
+    const message = over ? resultOf(application).message : state === 'ACCEPTED' ? waitingReason(diagnostics, shortage) : '';
+    return listedJob(unreportedJobOf(application, { message, masterSilentMs, urls }));
+  }
   // Prefer the ApplicationMaster's state, because YARN still reports RUNNING for a short time after a job has ended.
-  const phase = job?.state ?? wordOf(application);
-  const yarnReason = application.state === 'ACCEPTED' ? waitingReason(application.diagnostics, shortage) : '';
-  const waiting = job === null ? yarnReason : isEndState(job.state) ? '' : job.message;
-  return { ...application, phase, waiting, job, masterSilentMs };
+  return listedJob(jobInfo(status, { masterSilentMs, urls, yarn: yarnReport(application) }));
 }
 
-export function progressOf(status: JobStatus): JobProgress {
-  const { state, step, metrics, checkpointStep, generations, tasks } = status;
-  const tasksRunning = tasks.filter((task) => task.state === 'running').length;
-  return { state, message: jobMessage(status), step, metrics, checkpointStep, generations, tasksRunning, tasks: tasks.length };
+interface ListFacts {
+  readonly masterSilentMs?: number | null;
+  readonly shortage?: string | null;
+  readonly tracking?: string | null;
 }
 
-export function matchesListing(
-  { name, queue, phase, waiting }: JobSummary,
-  options: Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state'>,
-): boolean {
+export function matchesListing(job: ListedJob, options: Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state'>): boolean {
   const { state } = options;
-  const named = name.toLowerCase().includes((options.name ?? '').toLowerCase());
-  const queued = options.queue === undefined || isQueue(queue, options.queue);
+  const named = job.name.toLowerCase().includes((options.name ?? '').toLowerCase());
+  const queued = options.queue === undefined || isQueue(job.queue, options.queue);
   return (
     named &&
     queued &&
-    (state === undefined ? options.ended === true || !isEndState(phase) : isIn(phase, state) || (state === 'WAITING' && waiting !== ''))
+    (state === undefined
+      ? options.ended === true || !isEndState(job.state)
+      : job.state === state || (state === 'waiting' && waitingText(job) !== ''))
   );
 }
 
-function wordOf({ state, finalStatus }: Application): ListedState {
-  switch (state) {
-    case 'FINISHED':
-      return finalStatus === 'SUCCEEDED' || finalStatus === 'KILLED' ? finalStatus : 'FAILED';
-    case 'NEW':
-    case 'NEW_SAVING':
-      return 'SUBMITTED';
-    default:
-      return state;
-  }
-}
-
-function isIn(phase: ListedState, wanted: ListedState): boolean {
-  return phase === wanted || (wanted === 'WAITING' && phase === 'ACCEPTED');
-}
-
-function isReported(state: ListedState | undefined): boolean {
-  return state === 'STARTING' || state === 'WAITING' || state === 'RECOVERING' || state === 'RUNNING';
+function isReportedState(state: JobState | undefined): boolean {
+  return state === 'starting' || state === 'waiting' || state === 'recovering' || state === 'running';
 }
 
 /**

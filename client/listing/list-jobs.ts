@@ -1,8 +1,9 @@
+import type { ListedJob } from '../../conf/status/job-info.ts';
 import { closing } from '../../platform/async/closing.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions } from '../cluster/cluster.ts';
-import { type JobSummary, type ListOptions, openLister } from './job-lister.ts';
+import { type ListOptions, openLister } from './job-lister.ts';
 import type { LocalListOptions } from './local-jobs.ts';
 
 const LIST_OPTIONS: OptionNames<ListOptions> = {
@@ -23,7 +24,7 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
  * @throws TonyError USAGE if the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
  *   RM_UNREACHABLE, KERBEROS_*
  */
-export async function listJobs(options: ListOptions = {}): Promise<JobSummary[]> {
+export async function listJobs(options: ListOptions = {}): Promise<ListedJob[]> {
   checkOptions('listJobs', options, LIST_OPTIONS);
   if (options.local === true) {
     if (options.user !== undefined) {

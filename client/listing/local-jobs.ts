@@ -1,14 +1,14 @@
-import type { JobStatus } from '../../conf/status/status.ts';
+import { isReported, type ListedJob, listedJob } from '../../conf/status/job-info.ts';
 import { isEndState } from '../../conf/status/status.ts';
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { closing } from '../../platform/async/closing.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
-import { applicationOf } from '../cluster/application-of-status.ts';
 import { LocalJob } from '../connections/local-job.ts';
-import { HistoryIndex } from '../history/history-index.ts';
+import { HistoryIndex, type PlacedJob } from '../history/history-index.ts';
 import { LocalHistory } from '../history/local-history.ts';
+import { storedJob } from '../history/stored-job.ts';
 import { checkLocalRoot, localRoot } from '../staging/local-folder.ts';
-import { type JobSummary, type ListOptions, matchesListing, summaryOf } from './job-lister.ts';
+import { type ListOptions, matchesListing } from './job-lister.ts';
 
 const MOST_LOOKED_AT = 10_000;
 
@@ -41,28 +41,28 @@ export class LocalLister {
     this.#index = new HistoryIndex(this.#store);
   }
 
-  async list(options: LocalListOptions): Promise<JobSummary[]> {
+  async list(options: LocalListOptions): Promise<ListedJob[]> {
     await checkLocalRoot(this.#root);
     const { jobs } = await this.#index.list({ user: this.#user, limit: MOST_LOOKED_AT });
-    const summaries = await Promise.all(jobs.map(({ status }) => this.#summary(status)));
-    return summaries.filter((each) => matchesListing(each, options)).slice(0, options.limit);
+    const listed = await Promise.all(jobs.map((job) => this.#listed(job)));
+    return listed.filter((each) => matchesListing(each, options)).slice(0, options.limit);
   }
 
   close(): void {
     this.#store.close();
   }
 
-  async #summary(known: JobStatus): Promise<JobSummary> {
-    if (isEndState(known.state)) {
-      return summaryOf(applicationOf(known), null);
+  async #listed(stored: PlacedJob): Promise<ListedJob> {
+    if (isEndState(stored.status.state)) {
+      return storedJob(stored);
     }
     // Query an unfinished job, because its history contains neither its step nor its metrics.
-    const { status } = await closing(new LocalJob(known.applicationId, this.#root), (job) => job.observe());
-    return summaryOf(applicationOf(status ?? known), status ?? known);
+    const job = await closing(new LocalJob(stored.status.id, this.#root), (connection) => connection.observe());
+    return isReported(job) ? listedJob(job) : storedJob(stored);
   }
 }
 
-export async function listLocalJobs(options: LocalListOptions = {}): Promise<JobSummary[]> {
+export async function listLocalJobs(options: LocalListOptions = {}): Promise<ListedJob[]> {
   checkOptions('listLocalJobs', options, LOCAL_LIST_OPTIONS);
   return closing(new LocalLister(options), (lister) => lister.list(options));
 }

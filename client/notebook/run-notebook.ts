@@ -1,5 +1,6 @@
 import { Readable, Writable } from 'node:stream';
 import * as z from 'zod';
+import { isOver, isReported } from '../../conf/status/job-info.ts';
 import { pause } from '../../platform/async/backoff.ts';
 import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { TonyError } from '../../platform/errors.ts';
@@ -36,17 +37,17 @@ async function notebookServer(job: JobConnection, onWaiting: (reason: string) =>
   let shown = '';
   for (;;) {
     signal.throwIfAborted();
-    const { result, status, waiting } = await job.observe();
-    if (result !== null) {
+    const seen = await job.observe();
+    if (isOver(seen)) {
       await new JobHandle(job).result();
-      throw new TonyError('SESSION_ENDED', `${job.applicationId} has ended: ${result.state}.`);
+      throw new TonyError('SESSION_ENDED', `${job.id} has ended: ${seen.state}.`);
     }
-    const isRunning = status?.tasks.some(({ role, state }) => role === NOTEBOOK_ROLE && state === 'running') === true;
+    const isRunning = seen.tasks.some(({ role, state }) => role === NOTEBOOK_ROLE && state === 'running');
     const server = isRunning ? await readServer(job, signal) : null;
     if (server !== null) {
       return server;
     }
-    const reason = isRunning ? 'JupyterLab is starting' : waiting || 'waiting for a container';
+    const reason = isRunning ? 'JupyterLab is starting' : (!isReported(seen) && seen.message) || 'waiting for a container';
     if (reason !== shown) {
       shown = reason;
       onWaiting(reason);
@@ -109,21 +110,21 @@ export async function runNotebook(job: JobConnection, options: RunNotebookOption
   await throwIfForeign(job);
   try {
     await follow(job, options);
-    say(`${job.applicationId} has ended.`);
+    say(`${job.id} has ended.`);
     return 'ended';
   } catch (error) {
     if (!signal.aborted) {
       if (keeps() && !(error instanceof TonyError && ENDED.has(error.code))) {
-        say(`The notebook may still be running. ${howToConnect(job.applicationId)}`);
+        say(`The notebook may still be running. ${howToConnect(job.id)}`);
       }
       throw error;
     }
   }
   if (keeps()) {
-    say(`The notebook continues. ${howToConnect(job.applicationId)}`);
+    say(`The notebook continues. ${howToConnect(job.id)}`);
   } else {
     await killJob(job, 'interrupt');
-    say(`${job.applicationId} has ended, because you interrupted this command.`);
+    say(`${job.id} has ended, because you interrupted this command.`);
   }
   return 'interrupted';
 }
@@ -142,9 +143,12 @@ async function follow(job: JobConnection, { localPort, signal, say, show }: RunN
     show(`http://127.0.0.1:${forwarded.port}/lab?token=${token}`);
     await untilAborted(forwarded.ended, signal);
   } catch (error) {
-    const { result } = signal.aborted ? { result: null } : await job.observe();
-    if (result?.state !== 'SUCCEEDED') {
-      throw result === null ? error : new TonyError('JOB_FAILED', `${job.applicationId} has ended: ${result.state}: ${result.diagnostics}`);
+    const seen = signal.aborted ? null : await job.observe();
+    if (seen === null || !isOver(seen)) {
+      throw error;
+    }
+    if (seen.state !== 'succeeded') {
+      throw new TonyError('JOB_FAILED', `${job.id} has ended: ${seen.state}: ${seen.message}`);
     }
   } finally {
     forwarded.close();

@@ -37,6 +37,6 @@ export async function submitNotebook(
   };
   const submission = await openSubmission(load, { ...options, local, signal, onProgress: say });
   const job = await send(submission);
-  say(`submitted ${job.applicationId}`);
+  say(`submitted ${job.id}`);
   return job;
 }

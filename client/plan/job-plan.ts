@@ -19,8 +19,8 @@ export interface JobPlan {
 
 /** Minimum amount that the job needs, and maximum amount that it can use. */
 export interface Span {
-  readonly least: number;
-  readonly most: number;
+  readonly min: number;
+  readonly max: number;
 }
 
 export interface PlannedContainers {
@@ -59,9 +59,9 @@ export type Verdict =
    * The job would be refused. YARN rejects a job if its queue is stopped, does not admit the user or has no access to the nodes. If the site file sets `over: fail`,
    * the ApplicationMaster fails a job that would exceed a quota total.
    */
-  | { readonly type: 'refused'; readonly reasons: readonly string[] }
+  | { readonly type: 'rejected'; readonly reasons: readonly string[] }
   /** The job cannot run even on an idle cluster. */
-  | { readonly type: 'never'; readonly reasons: readonly string[] }
+  | { readonly type: 'impossible'; readonly reasons: readonly string[] }
   /** The ResourceManager does not report enough information to decide. */
   | { readonly type: 'unknown' };
 

@@ -63,7 +63,7 @@ function asksOf(job: Job): PlannedAsk[] {
       const { memoryMb: memory, vcores: cores, gpus, other } = role.resources;
       return {
         role: role.name,
-        instances: { least: role.instances, most: role.maxInstances },
+        instances: { min: role.instances, max: role.maxInstances },
         resources: { memory, vcores: cores, ...(gpus > 0 ? { gpus } : {}), ...other },
         nodeLabel: role.nodeLabel,
         optional: role.spare,
@@ -80,7 +80,7 @@ function totalOf(stages: readonly (readonly PlannedContainers[])[]): JobPlan['to
   const most = (amount: (each: PlannedContainers) => number): Span => {
     const sum = (bound: keyof Span): number =>
       Math.max(...stages.map((stage) => stage.reduce((all, each) => all + each.instances[bound] * amount(each), 0)));
-    return { least: sum('least'), most: sum('most') };
+    return { min: sum('min'), max: sum('max') };
   };
   return {
     containers: most(() => 1),
@@ -93,7 +93,7 @@ function asksIn<T extends Pick<PlannedAsk, 'role'>>(asks: readonly T[], stage: r
   return asks.filter(({ role }) => role === MASTER || stage.includes(role));
 }
 
-const WORST_FIRST = ['never', 'refused', 'waits', 'unknown', 'fits'] as const satisfies readonly Verdict['type'][];
+const WORST_FIRST = ['impossible', 'rejected', 'waits', 'unknown', 'fits'] as const satisfies readonly Verdict['type'][];
 
 /**
  * Combines the results for all stages. Returns the worst verdict with all its reasons, and, for each role, the smallest number of
@@ -115,7 +115,7 @@ function stageNotes(asks: readonly PlannedAsk[], stages: readonly (readonly stri
   if (stages.length === 1) {
     return [];
   }
-  const count = asks.reduce((sum, { instances }) => sum + instances.most, 0);
+  const count = asks.reduce((sum, { instances }) => sum + instances.max, 0);
   return [
     `Some roles run one after another. The row \`all\` shows the job's peak, which counts against quotas. In total, the job uses up to ${count} containers.`,
   ];

@@ -109,7 +109,7 @@ export function shortageOf(
     { user, largest, nodes, queue: accepted, maySubmit: true, shortages: [], over: 'wait' },
     'the ApplicationMaster',
   );
-  if (verdict.type !== 'waits' && verdict.type !== 'never') {
+  if (verdict.type !== 'waits' && verdict.type !== 'impossible') {
     return null;
   }
   return verdict.reasons.map((reason) => reason.replace(/\.$/, '')).join('; ');

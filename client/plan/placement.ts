@@ -20,7 +20,7 @@ export type Counted = (resource: string) => boolean;
 export const MASTER = 'ApplicationMaster';
 
 export function masterAsk(resources: Room, nodeLabel: string | null): PlannedAsk {
-  return { role: MASTER, instances: { least: 1, most: 1 }, resources, nodeLabel, optional: false, ranks: null, command: null };
+  return { role: MASTER, instances: { min: 1, max: 1 }, resources, nodeLabel, optional: false, ranks: null, command: null };
 }
 
 interface PlacementOptions {
@@ -76,15 +76,15 @@ export function placed(
     .filter(({ optional }) => !optional)
     .sort((a, b) => Number(b.role === MASTER) - Number(a.role === MASTER) || bySize(a, b));
   for (const ask of needed) {
-    place(ask, ask.instances.least);
+    place(ask, ask.instances.min);
   }
   for (const ask of asks) {
     if (ask.optional) {
-      place(ask, ask.instances.least);
+      place(ask, ask.instances.min);
     }
     // The ApplicationMaster requests optional tasks only after all required tasks have containers.
-    if (counts.get(ask.role) === ask.instances.least) {
-      place(ask, ask.instances.most - ask.instances.least);
+    if (counts.get(ask.role) === ask.instances.min) {
+      place(ask, ask.instances.max - ask.instances.min);
     }
   }
   return counts;

@@ -79,7 +79,7 @@ test('prints a plan in 80 columns', () => {
     'GiB.',
     'Cannot determine how much of the quota totals is in use: The ResourceManager',
     'rejected the request (HTTP 403): no.',
-    'will wait because queue root.research.gpu has 1 gpu left of 8 gpus, but the job',
+    'waits because queue root.research.gpu has 1 gpu left of 8 gpus, but the job',
     'requests 2 gpus',
   ]);
   expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(80);
@@ -108,8 +108,8 @@ roles:
   const { total, verdict, notes } = planOf(staged, { ...room, user: 'alice', queue: small }, [], []);
   expect(verdict).toEqual({ type: 'fits' });
   expect(total).toEqual({
-    containers: { least: 4, most: 4 },
-    resources: { memory: { least: 7168, most: 7168 }, vcores: { least: 4, most: 4 } },
+    containers: { min: 4, max: 4 },
+    resources: { memory: { min: 7168, max: 7168 }, vcores: { min: 4, max: 4 } },
   });
   expect(notes).toEqual([
     "Some roles run one after another. The row `all` shows the job's peak, which counts against quotas. In total, the job uses up to 6 containers.",
@@ -122,27 +122,27 @@ roles:
   const reason = (role: string, count: number): string =>
     'The job requests 7 GiB of memory at the same time, including its ApplicationMaster, but queue root.gpu can provide at most ' +
     `6 GiB of memory. Lower roles.${role}.instances (${count}) or roles.${role}.resources.memory, or choose a larger queue.`;
-  expect(never).toEqual({ type: 'never', reasons: [reason('worker', 2), reason('prepare', 3)] });
+  expect(never).toEqual({ type: 'impossible', reasons: [reason('worker', 2), reason('prepare', 3)] });
 });
 
 test('prints each verdict with its reasons', () => {
   const last = (verdict: JobPlan['verdict']) => planLines({ ...plan, notes: [], uploads: [], verdict }, PLAIN).slice(8);
-  expect(last({ type: 'fits' })).toEqual(['upload: nothing', 'fits now']);
-  expect(last({ type: 'unknown' })).toEqual(['upload: nothing', 'cannot determine whether the job fits now']);
+  expect(last({ type: 'fits' })).toEqual(['upload: nothing', 'fits']);
+  expect(last({ type: 'unknown' })).toEqual(['upload: nothing', 'unknown whether the job fits']);
   expect(last({ type: 'waits', reasons: ['no node is active', 'all ApplicationMasters have reached their limit'] }).slice(1)).toEqual([
-    'will wait because',
+    'waits because',
     '  no node is active',
     '  all ApplicationMasters have reached their limit',
   ]);
-  expect(last({ type: 'refused', reasons: ['quotas.total.gpus is 4 gpus'] })[1]).toBe(
-    'will be rejected because quotas.total.gpus is 4 gpus',
+  expect(last({ type: 'rejected', reasons: ['quotas.total.gpus is 4 gpus'] })[1]).toBe(
+    'rejected because quotas.total.gpus is 4 gpus',
   );
   const never = 'Each task of role worker requests 9 gpus. Lower roles.worker.resources.gpus.';
   expect(
-    last({ type: 'never', reasons: [never] })
+    last({ type: 'impossible', reasons: [never] })
       .slice(1)
       .join(' '),
-  ).toBe('can never run because each task of role worker requests 9 gpus. Lower roles.worker.resources.gpus');
+  ).toBe('impossible because each task of role worker requests 9 gpus. Lower roles.worker.resources.gpus');
 });
 
 test('prints a plan for this machine', () => {

@@ -29,7 +29,7 @@ function yarnLines(plan: JobPlan, terminal: Terminal): string[] {
     role,
     tasks: instances,
     ranks: ranks ?? '',
-    amounts: Object.fromEntries(Object.entries(resources).map(([name, amount]) => [name, { least: amount, most: amount }])),
+    amounts: Object.fromEntries(Object.entries(resources).map(([name, amount]) => [name, { min: amount, max: amount }])),
     label: nodeLabel ?? '',
     fitNow: fitNow === null ? '' : String(fitNow),
   }));
@@ -84,15 +84,15 @@ export function requestLines({ method, url, body }: SubmitRequest): string[] {
 function verdictLines(verdict: Verdict, terminal: Terminal): string[] {
   switch (verdict.type) {
     case 'fits':
-      return [terminal.paint('green', 'fits now')];
+      return [terminal.paint('green', 'fits')];
     case 'waits':
-      return because('yellow', 'will wait because', verdict.reasons, terminal);
-    case 'refused':
-      return because('red', 'will be rejected because', verdict.reasons, terminal);
-    case 'never':
-      return because('red', 'can never run because', verdict.reasons, terminal);
+      return because('yellow', 'waits because', verdict.reasons, terminal);
+    case 'rejected':
+      return because('red', 'rejected because', verdict.reasons, terminal);
+    case 'impossible':
+      return because('red', 'impossible because', verdict.reasons, terminal);
     case 'unknown':
-      return [terminal.paint('dim', 'cannot determine whether the job fits now')];
+      return [terminal.paint('dim', 'unknown whether the job fits')];
   }
 }
 
@@ -136,7 +136,7 @@ function wrapped(text: string, terminal: Terminal, indent = ''): string[] {
 }
 
 function isMore(span: Span | undefined): boolean {
-  return span !== undefined && span.most > 0;
+  return span !== undefined && span.max > 0;
 }
 
 function amountText(resource: string, span: Span | undefined): string {
@@ -150,6 +150,6 @@ function amountText(resource: string, span: Span | undefined): string {
 }
 
 /** Formats a range, such as `2..4`, or `4` if both ends are equal. */
-function spanText({ least, most }: Span, text: (amount: number) => string): string {
-  return least === most ? text(least) : `${text(least)}..${text(most)}`;
+function spanText({ min, max }: Span, text: (amount: number) => string): string {
+  return min === max ? text(min) : `${text(min)}..${text(max)}`;
 }

@@ -7,7 +7,7 @@ import { type ClusterRoom, fitOf } from './verdict.ts';
 const GIB = 1024;
 
 function ask(role: string, least: number, resources: Room, changes: Partial<PlannedAsk> = {}): PlannedAsk {
-  return { role, instances: { least, most: least }, resources, nodeLabel: null, optional: false, ranks: null, command: '', ...changes };
+  return { role, instances: { min: least, max: least }, resources, nodeLabel: null, optional: false, ranks: null, command: '', ...changes };
 }
 
 function node(host: string, free: Room, changes: Partial<NodeRoom> = {}): NodeRoom {
@@ -55,7 +55,7 @@ const reasons = (asks: readonly PlannedAsk[], changes: Partial<ClusterRoom>) => 
 
 describe('a job fits now', () => {
   test('on an empty cluster, and states how many tasks of an elastic role fit', () => {
-    const { verdict, fitNow } = fitOf([master, workers(2, 1, { instances: { least: 2, most: 20 } })], room());
+    const { verdict, fitNow } = fitOf([master, workers(2, 1, { instances: { min: 2, max: 20 } })], room());
     expect(verdict).toEqual({ type: 'fits' });
     expect(fitNow).toEqual(
       new Map([
@@ -113,7 +113,7 @@ describe('a job waits because', () => {
       'waits',
       'queue root.default is limited to 8 gpus, but the job requests 12 gpus',
     ]);
-    expect(reasons([master, workers(20, 1)], { queue, nodes: null })[0]).toBe('never');
+    expect(reasons([master, workers(20, 1)], { queue, nodes: null })[0]).toBe('impossible');
   });
 
   test('the user has reached the limit in the queue', () => {
@@ -178,10 +178,10 @@ describe('a job waits because', () => {
       'queue root.gpu has 1 gpu left of 8 gpus, but the job requests 2 gpus',
       text,
     ]);
-    expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage], over: 'fail' })).toEqual(['refused', text]);
+    expect(reasons([master, workers(2, 1)], { queue, shortages: [shortage], over: 'fail' })).toEqual(['rejected', text]);
     const stopped = { ...queue, state: 'STOPPED' };
     expect(reasons([master, workers(2, 1)], { queue: stopped, shortages: [shortage], over: 'fail' })).toEqual([
-      'refused',
+      'rejected',
       'queue root.gpu is STOPPED',
       text,
     ]);
@@ -191,13 +191,13 @@ describe('a job waits because', () => {
 describe('a job is rejected because', () => {
   test('its queue is not running', () => {
     for (const state of ['STOPPED', 'DRAINING']) {
-      expect(reasons([master], { queue: queueOf(EMPTY, { state }) })).toEqual(['refused', `queue root.gpu is ${state}`]);
+      expect(reasons([master], { queue: queueOf(EMPTY, { state }) })).toEqual(['rejected', `queue root.gpu is ${state}`]);
     }
   });
 
   test('its queue does not admit its user', () => {
     const reason = 'the ACLs of queue root.gpu do not allow alice to submit';
-    expect(reasons([master], { maySubmit: false })).toEqual(['refused', reason]);
+    expect(reasons([master], { maySubmit: false })).toEqual(['rejected', reason]);
     expect([true, null].map((maySubmit) => reasons([master], { maySubmit }))).toEqual([['fits'], ['fits']]);
   });
 
@@ -206,7 +206,7 @@ describe('a job is rejected because', () => {
     const asks = [master, workers(1, 1, { nodeLabel: 'fast' })];
     for (const reaches of [[], ['slow']]) {
       expect(reasons(asks, { nodes, queue: queueOf(EMPTY, { reaches }) })).toEqual([
-        'refused',
+        'rejected',
         'queue root.gpu is not allowed to use nodes labelled fast',
       ]);
     }
@@ -222,7 +222,7 @@ describe('a job can never run because', () => {
       ask('worker', 1, { memory: 90 * GIB, vcores: 1, gpus: 9, 'yarn.io/fpga': 1 }),
     ];
     expect(reasons(asks, {})).toEqual([
-      'never',
+      'impossible',
       'The ApplicationMaster requests 20 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower master.resources.memory.',
       'Each task of role worker requests 90 GiB of memory; the largest container of this cluster has 8 GiB of memory. Lower roles.worker.resources.memory.',
       'Each task of role worker requests 9 gpus; the largest container of this cluster has 4 gpus. Lower roles.worker.resources.gpus.',
@@ -232,14 +232,14 @@ describe('a job can never run because', () => {
 
   test('its queue can never provide so much, even if all other jobs end', () => {
     expect(reasons([master, workers(12, 1)], {})).toEqual([
-      'never',
+      'impossible',
       'The job requests 12 gpus at the same time, including its ApplicationMaster, but queue root.gpu can provide at most 8 gpus. ' +
         'Lower roles.worker.instances (12) or roles.worker.resources.gpus, or choose a larger queue.',
     ]);
     // The ApplicationMaster needs the last vcore.
-    expect(reasons([master, workers(16, 0)], { queue: queueOf(EMPTY, { countsAll: true }) })[0]).toBe('never');
+    expect(reasons([master, workers(16, 0)], { queue: queueOf(EMPTY, { countsAll: true }) })[0]).toBe('impossible');
     expect(reasons([master, workers(15, 0)], { queue: queueOf(EMPTY, { countsAll: true }) })).toEqual(['fits']);
-    expect(reasons([master, workers(2, 1, { instances: { least: 2, most: 40 } })], {})).toEqual(['fits']);
+    expect(reasons([master, workers(2, 1, { instances: { min: 2, max: 40 } })], {})).toEqual(['fits']);
   });
 
   test('no node, not even an unhealthy one, has all requested resources', () => {
@@ -249,7 +249,7 @@ describe('a job can never run because', () => {
     ];
     const large = ask('worker', 1, { memory: 4 * GIB, vcores: 1, gpus: 1 });
     expect(reasons([large], { nodes })).toEqual([
-      'never',
+      'impossible',
       'Each task of role worker requests 4 GiB of memory, 1 vcore, 1 gpu; no node has all of these. Request less.',
     ]);
     expect(reasons([large], { nodes: [...nodes, node('c', EMPTY, { usable: false })] })[0]).toBe('waits');
@@ -269,9 +269,9 @@ describe('a job can never run because', () => {
     const labels = { '': { levels: [], user: null, masters: null } };
     expect(reasons(asks, { ...wide, queue: queueOf(EMPTY, { labels, countsAll: false }) })).toEqual(['fits']);
     expect(reasons(asks, { ...wide, queue: queueOf(EMPTY, { labels }) })).toEqual(['fits']);
-    expect(reasons(asks, { ...wide, queue: queueOf(EMPTY, { labels, countsAll: true }) })[0]).toBe('never');
+    expect(reasons(asks, { ...wide, queue: queueOf(EMPTY, { labels, countsAll: true }) })[0]).toBe('impossible');
     expect(reasons([ask('worker', 1, { memory: 200 * GIB, vcores: 1 })], { ...wide, largest: { memory: 200 * GIB, vcores: 32 } })[0]).toBe(
-      'never',
+      'impossible',
     );
   });
 
@@ -279,7 +279,7 @@ describe('a job can never run because', () => {
     const asks = [ask('worker', 1, { memory: 5000, vcores: 1 })];
     const largest = { memory: 6000, vcores: 8 };
     expect(reasons(asks, { largest })[0]).toBe('fits');
-    expect(reasons(asks, { largest, queue: queueOf(EMPTY, { memoryStep: 4096 }) })[0]).toBe('never');
+    expect(reasons(asks, { largest, queue: queueOf(EMPTY, { memoryStep: 4096 }) })[0]).toBe('impossible');
   });
 });
 
@@ -298,7 +298,7 @@ describe('placement', () => {
     .array(fc.tuple(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 0, max: 3 }), asked, fc.boolean()), { minLength: 1, maxLength: 4 })
     .map((all) =>
       all.map(([least, more, resources, optional], index) =>
-        ask(`r${index}`, least, resources, { instances: { least, most: least + more }, optional: optional && index > 0 }),
+        ask(`r${index}`, least, resources, { instances: { min: least, max: least + more }, optional: optional && index > 0 }),
       ),
     );
   const nodes = fc.array(amounts, { maxLength: 5 }).map((all) => all.map((free, index) => node(`n${index}`, free)));
@@ -313,7 +313,7 @@ describe('placement', () => {
           expect(given).toBeLessThanOrEqual(there.reduce((sum, { free }) => sum + Math.max(0, free[resource] ?? 0), 0));
         }
         for (const { role, instances } of wanted) {
-          expect(count.get(role)).toBeLessThanOrEqual(instances.most);
+          expect(count.get(role)).toBeLessThanOrEqual(instances.max);
         }
       }),
     );
@@ -346,7 +346,7 @@ describe('placement', () => {
         if (verdict.type !== 'fits' && verdict.type !== 'waits') {
           return;
         }
-        const all = wanted.every(({ role, instances, optional }) => optional || (fitNow?.get(role) ?? 0) >= instances.least);
+        const all = wanted.every(({ role, instances, optional }) => optional || (fitNow?.get(role) ?? 0) >= instances.min);
         expect(all).toBe(verdict.type === 'fits');
       }),
     );

@@ -38,14 +38,14 @@ export function fitOf(wanted: readonly PlannedAsk[], room: ClusterRoom, subject 
   const impossible = needed.flatMap((ask) => impossibleReasons(ask, room));
   const hopeless = impossible.length > 0 ? impossible : hopelessReasons(needed, room);
   if (hopeless.length > 0) {
-    return { verdict: { type: 'never', reasons: hopeless }, fitNow: null };
+    return { verdict: { type: 'impossible', reasons: hopeless }, fitNow: null };
   }
   const options = { defaultLabel: queue?.defaultLabel ?? '', counted: countedBy(room) };
   const fitNow = nodes && placed(asks, nodes, { ...options, ...(queue && { budgets: budgetsOf(queue) }) });
   const totals = (shortages ?? []).map(describeShortage);
   const refused = [...(queue === null ? [] : refusals(needed, queue, room)), ...(room.over === 'fail' ? totals : [])];
   if (refused.length > 0) {
-    return { verdict: { type: 'refused', reasons: refused }, fitNow };
+    return { verdict: { type: 'rejected', reasons: refused }, fitNow };
   }
   const ofQueue = queue === null ? [] : queueReasons(needed, queue, { user: room.user, subject, counted: options.counted });
   const ofNodes = nodes === null ? [] : nodeReasons(needed, nodes, options, ofQueue);
@@ -112,7 +112,7 @@ function hopelessReasons(needed: readonly PlannedAsk[], room: ClusterRoom): stri
   }
   const containers = needed.map(({ role, instances, resources, nodeLabel }) => ({
     role: role === MASTER ? null : role,
-    count: instances.least,
+    count: instances.min,
     resources,
     nodeLabel,
   }));
@@ -152,7 +152,7 @@ function queueReasons(
       continue;
     }
     const asks = needed.filter(({ nodeLabel }) => (nodeLabel ?? queue.defaultLabel) === label);
-    const whole = sumOf(asks.map(({ resources, instances }) => times(resources, instances.least)));
+    const whole = sumOf(asks.map(({ resources, instances }) => times(resources, instances.min)));
     for (const [resource, amount] of asked(whole)) {
       const text = counted(resource)
         ? (levelReason(room, `${subject} requests ${describeAmount(resource, amount)}`, { resource, amount, label }) ??
@@ -232,7 +232,7 @@ function nodeReasons(
   const places = placed(needed, nodes, options);
   return needed.flatMap(({ role, resources, instances, nodeLabel }): string[] => {
     const fit = places.get(role) ?? 0;
-    if (fit >= instances.least) {
+    if (fit >= instances.min) {
       return [];
     }
     const label = nodeLabel ?? options.defaultLabel;
@@ -255,7 +255,7 @@ function nodeReasons(
     if (!candidates.some(({ free }) => holds(free, resources, options.counted))) {
       return [`no node${labelled(label)} has ${describeAll(resources)} free for ${role}`];
     }
-    return [`the nodes${labelled(label)} have room for ${fit} of the ${instances.least} containers of ${role} now`];
+    return [`the nodes${labelled(label)} have room for ${fit} of the ${instances.min} containers of ${role} now`];
   });
 }
 

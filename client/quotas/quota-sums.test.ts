@@ -71,7 +71,7 @@ test('a waiting job uses nothing, and counts as waiting only for the totals that
   expect(linesOf(text, jobs)).toEqual(['quotas.users.bob.total.gpus bob/- 0/8 [] []', 'quotas.queues.gpu.total.gpus gpu/- 3/4 [j1] [j2]']);
   expect(quotaSums(quotas(text), jobs).waiting).toEqual([
     {
-      applicationId: 'j2',
+      id: 'j2',
       user: 'bob',
       queue: 'gpu',
       shortages: [{ path: 'quotas.queues.gpu.total.gpus', resource: 'gpus', limit: 4, asked: 3, used: 3, holders: ['j1'], holderCount: 1 }],
@@ -91,7 +91,7 @@ test('a started job takes precedence over an earlier job that has not started', 
 test("resources that exceed a job's tags count for every role, and are reported", () => {
   const sums = quotaSums(quotas('roles: {worker: {total: {gpus: 8}}, ps: {total: {gpus: 8}}}'), [job(1, 'eve', 1, { has: 3 })]);
   expect(sums.totals.map(({ used }) => used)).toEqual([3, 2]);
-  expect(sums.undeclared).toEqual([{ applicationId: 'j1', user: 'eve', beyond: { gpus: 2, memory: 2048 } }]);
+  expect(sums.undeclared).toEqual([{ id: 'j1', user: 'eve', beyond: { gpus: 2, memory: 2048 } }]);
 });
 
 test('jobs that hold at most the resources in their tags stay within the total', () => {

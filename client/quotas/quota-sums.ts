@@ -24,7 +24,7 @@ export interface QuotaSum {
 }
 
 export interface WaitingJob {
-  readonly applicationId: string;
+  readonly id: string;
   readonly user: string;
   readonly queue: string;
   readonly shortages: readonly Shortage[];
@@ -32,7 +32,7 @@ export interface WaitingJob {
 
 /** Job that uses more than the demand declared in its tags. The excess counts towards every role's total. */
 export interface UndeclaredUse {
-  readonly applicationId: string;
+  readonly id: string;
   readonly user: string;
   readonly beyond: Amounts;
 }
@@ -102,10 +102,10 @@ export function quotaSums(limits: Limits, jobs: readonly CountedJob[]): QuotaSum
   });
   return {
     totals: sums,
-    waiting: waiting.map(({ job: { applicationId, user, queue }, shortages }) => ({ applicationId, user, queue, shortages })),
+    waiting: waiting.map(({ job: { applicationId, user, queue }, shortages }) => ({ id: applicationId, user, queue, shortages })),
     undeclared: jobs
       .filter(({ beyond }) => Object.keys(beyond).length > 0)
-      .map(({ applicationId, user, beyond }) => ({ applicationId, user, beyond })),
+      .map(({ applicationId, user, beyond }) => ({ id: applicationId, user, beyond })),
   };
 }
 

@@ -17,7 +17,7 @@ export function quotaUsageLines({ from, over, totals, waiting, undeclared }: Quo
     return [from === null ? 'There is no site file, so there are no totals.' : `${from} sets no matching totals.`];
   }
   const notes = [
-    ...waiting.map(({ applicationId, user, shortages }) => {
+    ...waiting.map(({ id, user, shortages }) => {
       const each = shortages.map(({ path, resource, limit, used, asked, ...holding }) => {
         const alone = `${path} is ${describeAmount(resource, limit)}; the job requests ${describeAmount(resource, asked)}`;
         if (holding.holderCount === 0) {
@@ -25,13 +25,13 @@ export function quotaUsageLines({ from, over, totals, waiting, undeclared }: Quo
         }
         return `${alone}, and ${describeHolders(holding, ['holds or requests', 'hold or request'])} ${describeAmount(resource, used)}`;
       });
-      return { style: 'yellow' as const, text: `${applicationId} of ${user} waits: ${each.join('; ')}.` };
+      return { style: 'yellow' as const, text: `${id} of ${user} waits: ${each.join('; ')}.` };
     }),
-    ...undeclared.map(({ applicationId, user, beyond }) => {
+    ...undeclared.map(({ id, user, beyond }) => {
       const more = Object.entries(beyond).map(([resource, amount]) => describeAmount(resource, amount ?? 0));
       return {
         style: 'red' as const,
-        text: `${applicationId} of ${user} holds ${more.join(', ')} more than its tags declare; the excess counts against every role.`,
+        text: `${id} of ${user} holds ${more.join(', ')} more than its tags declare; the excess counts against every role.`,
       };
     }),
   ];

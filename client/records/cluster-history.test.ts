@@ -89,7 +89,7 @@ test.each([1, 5])(
     expect(JSON.stringify([...mallory])).not.toMatch(/merger-model|secret|private/);
     const both = await store.answers([place('mallory'), place('alice'), ...others]);
     expect(both.get(place('mallory').folder)).toBe('forgotten');
-    expect(both.get(place('alice').folder)).toMatchObject({ name: 'merger-model', queue: 'secret', result: { state: 'FAILED' } });
+    expect(both.get(place('alice').folder)).toMatchObject({ name: 'merger-model', queue: 'secret', result: { state: 'failed' } });
   },
 );
 

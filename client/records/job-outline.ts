@@ -136,8 +136,8 @@ export function listed(status: JobStatus): JobStatus {
   return {
     ...status,
     message: shortened(status.message, 2 * LONGEST_TEXT),
-    checkpointDir: shortened(status.checkpointDir, LONGEST_TEXT),
-    summaryDir: shortened(status.summaryDir, LONGEST_TEXT),
+    checkpointUri: shortened(status.checkpointUri, LONGEST_TEXT),
+    summaryUri: shortened(status.summaryUri, LONGEST_TEXT),
     tensorboard: { ...tensorboard, message: shortened(tensorboard.message, LONGEST_TEXT) },
     elastic: elastic && { ...elastic, role: shortened(elastic.role, LONGEST_TEXT) },
     tasks: [],

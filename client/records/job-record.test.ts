@@ -22,7 +22,7 @@ function history(files: Readonly<Record<string, string>>): { readonly place: Job
   return { place: { applicationId: ID, user: 'alice', folder: fileUri(path) }, path };
 }
 
-const event = (at: number, detail: string): string => `${JSON.stringify({ at, event: 'notice', detail })}\n`;
+const event = (at: number, message: string): string => `${JSON.stringify({ at, type: 'notice', message })}\n`;
 
 test('keeps the first and the newest of many events, within 8 MiB', async () => {
   const detail = 'x'.repeat(1_000);
@@ -72,15 +72,21 @@ test('limits the total size of the events of many attempts', async () => {
 
 test('shortens the texts of final.json to the maximum that an ApplicationMaster writes', async () => {
   const long = 'x'.repeat(1 << 20);
-  const status = jobStatus({ applicationId: ID, state: 'FAILED', name: long, message: long, notices: [long], finishedAt: 1 });
+  const status = jobStatus({ id: ID, state: 'failed', name: long, message: long, notices: [long], finishedAt: 1 });
   const { place } = history({ 'final.json': JSON.stringify({ ...status, failure: { task: null, text: long, lines: [long] } }) });
   const { final } = await readFinal(storage, place);
-  expect(final).toMatchObject({ state: 'FAILED', name: expect.stringMatching(/^x{1023}…$/) });
+  expect(final).toMatchObject({ state: 'failed', name: expect.stringMatching(/^x{1023}…$/) });
   expect(JSON.stringify(final).length).toBeLessThan(80_000);
 });
 
 test('thins usage samples while reading them', async () => {
-  const tasks = Array.from({ length: 100 }, (_, at) => ({ task: `worker:${at}`, step: 1, rssBytes: 1, cpuCores: 1, more: 'x'.repeat(50) }));
+  const tasks = Array.from({ length: 100 }, (_, at) => ({
+    task: `worker:${at}`,
+    step: 1,
+    memoryBytes: 1,
+    cpuCores: 1,
+    more: 'x'.repeat(50),
+  }));
   const lines = Array.from({ length: 1_000 }, (_, at) => `${JSON.stringify({ at, tasks })}\n`).join('');
   const { place } = history({ 'metrics-1.jsonl': lines });
   const { samples } = await readSamples(storage, place);
@@ -91,8 +97,8 @@ test('thins usage samples while reading them', async () => {
 });
 
 test('keeps fewer samples if their lines are long', async () => {
-  const task = { task: 'worker:0', step: 1, rssBytes: 1, cpuCores: 1 };
-  const long = { task: 'x'.repeat(200_000), step: 1, rssBytes: 1, cpuCores: 1 };
+  const task = { task: 'worker:0', step: 1, memoryBytes: 1, cpuCores: 1 };
+  const long = { task: 'x'.repeat(200_000), step: 1, memoryBytes: 1, cpuCores: 1 };
   const lines = Array.from({ length: 100 }, (_, at) => `${JSON.stringify({ at, tasks: [task, long] })}\n`).join('');
   const { place } = history({ 'metrics-1.jsonl': lines });
   const { samples, bytes } = await readSamples(storage, place);

@@ -5,7 +5,7 @@ import { MOST_ROLES } from '../../conf/job-values.ts';
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import { MAXIMUM_TASKS, tasksOf } from './recorded-tasks.ts';
 
-const wait = (event: string, name: string): HistoryEntry => ({ at: 1, event, role: name, detail: '' }) as HistoryEntry;
+const wait = (event: string, name: string): HistoryEntry => ({ at: 1, type: event, role: name, message: '' }) as HistoryEntry;
 
 test('a task waits for other roles from `role-waits` until `role-released`', () => {
   const job = frozen({ roles: [role({ name: 'load' }), role({ name: 'train', after: [{ role: 'load', state: 'succeeded' }] })] });

@@ -24,8 +24,8 @@ export function tasksOf(frozen: FrozenJob | null, entries: readonly HistoryEntry
   for (const entry of entries) {
     const { role, index } = entry;
     if (role === undefined || index === undefined) {
-      if (entry.event === 'role-waits' || entry.event === 'role-released') {
-        waits.set(role, entry.event === 'role-waits');
+      if (entry.type === 'role-waits' || entry.type === 'role-released') {
+        waits.set(role, entry.type === 'role-waits');
       }
       continue;
     }
@@ -77,15 +77,15 @@ function unknownTask(role: string, index: number): TaskStatus {
 }
 
 /** Each attempt of the ApplicationMaster may record the start of a program. A program that could not be executed only ends. */
-function isOfProgram({ event }: HistoryEntry): boolean {
-  return event === 'program-started' || event === 'program-ended';
+function isOfProgram({ type }: HistoryEntry): boolean {
+  return type === 'program-started' || type === 'program-ended';
 }
 
 function after(before: TaskStatus, entry: HistoryEntry): TaskStatus {
-  const { event, exit = null, failure = null } = entry;
+  const { type, exit = null, failure = null } = entry;
   const generation = Math.max(before.generation, entry.generation ?? 0);
   const now = { ...before, generation };
-  switch (event) {
+  switch (type) {
     case 'container-allocated':
       return {
         ...now,

@@ -7,7 +7,7 @@ const status = jobStatus();
 const withTask = (change: object) => ({ ...status, tasks: status.tasks.map((task, at) => (at === 0 ? { ...task, ...change } : task)) });
 
 test('parseLive accepts only a complete status of the requested application', () => {
-  expect(parseLive(status, status.applicationId)).toEqual(status);
+  expect(parseLive(status, status.id)).toEqual(status);
   expect(parseLive(status, 'application_1_9999')).toBeNull();
 });
 
@@ -17,20 +17,20 @@ test.each([
   ['text instead of a number', { index: '0; ls' }],
   ['no role', { role: undefined }],
 ])('parseLive drops a task named by %s, because names reach terminals and shells', (_, change) => {
-  expect(parseLive(withTask(change), status.applicationId)?.tasks).toEqual([]);
+  expect(parseLive(withTask(change), status.id)?.tasks).toEqual([]);
 });
 
 test('parseLive accepts a status without orphaned containers, and drops damaged ones', () => {
   const { orphanedContainers: _, ...older } = status;
-  expect(parseLive(older, status.applicationId)).toEqual(status);
+  expect(parseLive(older, status.id)).toEqual(status);
   const reported = [orphanedContainer(), 7, { ...orphanedContainer(), role: '\x1b[2J' }, { ...orphanedContainer(), index: 'x', role: 7 }];
-  expect(parseLive({ ...status, orphanedContainers: reported }, status.applicationId)?.orphanedContainers).toEqual([orphanedContainer()]);
+  expect(parseLive({ ...status, orphanedContainers: reported }, status.id)?.orphanedContainers).toEqual([orphanedContainer()]);
 });
 
 test('parseLive keeps the state of a running job: waiting times, progress and the ApplicationMaster', () => {
-  const master = { node: 'n1:1', rssBytes: 1, cpuCores: 2, latenessMs: 3 };
-  const running = jobStatus({ state: 'WAITING', waitingMs: 5, predecessorsEndInMs: 6, progress: 0.5, master, metrics: { loss: 1 } });
-  expect(parseLiveText(JSON.stringify(running), running.applicationId)).toEqual(running);
+  const master = { node: 'n1:1', memoryBytes: 1, cpuCores: 2, latenessMs: 3 };
+  const running = jobStatus({ state: 'waiting', waitingMs: 5, predecessorsEndInMs: 6, progress: 0.5, master, metrics: { loss: 1 } });
+  expect(parseLiveText(JSON.stringify(running), running.id)).toEqual(running);
 });
 
 test.each<[string, object]>([
@@ -38,11 +38,11 @@ test.each<[string, object]>([
   ['notices that are no text', { notices: [null, {}, 7] }],
   ['usage without fields', { tasks: [{ role: 'worker', index: 0, usage: {}, metrics: null, node: {}, nodeHttp: 'x"/>' }] }],
   ['an elastic role without fields', { elastic: {} }],
-  ['a name that is no text', { name: {}, user: 7, queue: [], message: null, checkpointDir: {} }],
+  ['a name that is no text', { name: {}, user: 7, queue: [], message: null, checkpointUri: {} }],
   ['no fields', Object.fromEntries(Object.keys(status).map((key) => [key, undefined]))],
 ])('parseLive completes %s, so that every display can use the status', (_, change) => {
-  const { applicationId, state } = status;
-  const parsed = parseLive(JSON.parse(JSON.stringify({ ...status, ...change, applicationId, state })), applicationId);
+  const { id, state } = status;
+  const parsed = parseLive(JSON.parse(JSON.stringify({ ...status, ...change, id, state })), id);
   expect(Object.keys(parsed ?? {}).sort()).toEqual(Object.keys(status).sort());
   for (const task of 'tasks' in change && change.tasks !== undefined ? (parsed?.tasks ?? []) : []) {
     expect(task).toMatchObject({ generation: 0, attempts: 0, step: 0, metrics: {}, node: null, nodeHttp: null });
@@ -56,7 +56,7 @@ test('parseLive never throws, whatever another program sends', () => {
   const part = fc.dictionary(fc.constantFrom(...keys), fc.jsonValue());
   fc.assert(
     fc.property(part, (change) => {
-      const parsed = parseLive({ ...status, ...change }, status.applicationId);
+      const parsed = parseLive({ ...status, ...change }, status.id);
       expect(parsed === null || Array.isArray(parsed.tasks)).toBe(true);
     }),
   );
@@ -64,21 +64,21 @@ test('parseLive never throws, whatever another program sends', () => {
 
 test('a status is bounded in its texts, its lists and its size', () => {
   const many = Array.from({ length: 1_000_000 }, () => []);
-  const parsed = parseLive({ ...status, notices: many, message: 'x'.repeat(1_000_000), orphanedContainers: many }, status.applicationId);
+  const parsed = parseLive({ ...status, notices: many, message: 'x'.repeat(1_000_000), orphanedContainers: many }, status.id);
   expect(parsed).toMatchObject({ orphanedContainers: [] });
   expect(parsed?.notices.length).toBeLessThanOrEqual(1_000);
   expect(parsed?.message.length).toBeLessThanOrEqual(16_384);
-  expect(parseLiveText(JSON.stringify({ ...status, message: 'x'.repeat(LARGEST_STATUS) }), status.applicationId)).toBeNull();
+  expect(parseLiveText(JSON.stringify({ ...status, message: 'x'.repeat(LARGEST_STATUS) }), status.id)).toBeNull();
 });
 
 test('a status of a version that counted only containers has as many starts as containers', () => {
   const { programStarts: _, ...old } = taskStatus({ attempts: 3 });
-  expect(parseLive({ ...status, tasks: [old] }, status.applicationId)?.tasks).toMatchObject([{ attempts: 3, programStarts: 3 }]);
+  expect(parseLive({ ...status, tasks: [old] }, status.id)?.tasks).toMatchObject([{ attempts: 3, programStarts: 3 }]);
 });
 
 test('a status without the time of the submission counts from the start', () => {
-  const { submittedAt: _, ...old } = jobStatus({ state: 'SUCCEEDED', startedAt: 7, finishedAt: 9 });
-  expect(parseLive(old, old.applicationId)).toMatchObject({ submittedAt: 7, startedAt: 7 });
-  expect(parseFinal(JSON.stringify(old), old.applicationId)).toMatchObject({ submittedAt: 7, startedAt: 7 });
-  expect(parseFinalWithoutTasks(JSON.stringify({ ...old, submittedAt: 3 }), old.applicationId)).toMatchObject({ submittedAt: 3 });
+  const { createdAt: _, ...old } = jobStatus({ state: 'succeeded', startedAt: 7, finishedAt: 9 });
+  expect(parseLive(old, old.id)).toMatchObject({ createdAt: 7, startedAt: 7 });
+  expect(parseFinal(JSON.stringify(old), old.id)).toMatchObject({ createdAt: 7, startedAt: 7 });
+  expect(parseFinalWithoutTasks(JSON.stringify({ ...old, createdAt: 3 }), old.id)).toMatchObject({ createdAt: 3 });
 });

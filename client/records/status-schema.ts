@@ -54,6 +54,8 @@ const name = z
   .catch('')
   .transform((value) => shortened(value, LONGEST_NAME));
 const number = z.number().catch(0);
+/** Time in ms since the epoch. An ApplicationMaster sends times in RFC 3339, and stores them as numbers. */
+const time = z.union([z.number(), z.iso.datetime().transform((text) => Date.parse(text))]);
 const numbers = z
   .unknown()
   .optional()
@@ -72,7 +74,7 @@ const texts = list(text, MAXIMUM_PARTS);
 
 const usage: z.ZodType<Usage | null> = z
   .object({
-    rssBytes: number,
+    memoryBytes: number,
     cpuCores: number,
     gpus: list(z.object({ index: number, utilization: number, memoryUsedBytes: number, memoryTotalBytes: number }), MAXIMUM_PARTS),
     stopped: z.boolean().catch(false),
@@ -118,7 +120,7 @@ const orphan: z.ZodType<OrphanedContainer> = z.object({
 });
 
 const outline = {
-  applicationId: z.string(),
+  id: z.string(),
   name,
   user: name,
   queue: name,
@@ -129,20 +131,20 @@ const outline = {
     .catch(null),
   masterAttempt: number,
   generations: number,
-  submittedAt: z.number().optional().catch(undefined),
-  startedAt: number,
-  finishedAt: z.number().nullable().catch(null),
+  createdAt: time.nullable().catch(null),
+  startedAt: time.catch(0),
+  finishedAt: time.nullable().catch(null),
   step: number,
   metrics: numbers,
   checkpointStep: number,
-  checkpointDir: text,
-  summaryDir: text,
+  checkpointUri: text,
+  summaryUri: text,
   notices: texts,
   failure: firstFailureSchema.nullable().catch(null),
   tensorboard: z
     .object({ state: z.enum(['off', 'waiting', 'starting', 'ready', 'unavailable']), message: text })
     .catch({ state: 'off', message: '' }),
-  elastic: z.object({ role: name, running: number, least: number, most: number }).nullable().catch(null),
+  elastic: z.object({ role: name, running: number, min: number, max: number }).nullable().catch(null),
 };
 
 const final = {
@@ -168,7 +170,7 @@ const live = {
   waitingMs: z.number().nullable().catch(null),
   predecessorsEndInMs: z.number().nullable().catch(null),
   progress: z.number().optional().catch(undefined),
-  master: z.object({ node: name, rssBytes: number, cpuCores: number, latenessMs: number }).nullable().catch(null),
+  master: z.object({ node: name, memoryBytes: number, cpuCores: number, latenessMs: number }).nullable().catch(null),
 };
 
 const containers = { tasks: list(task, MAXIMUM_TASKS), orphanedContainers: list(orphan, MAXIMUM_PARTS) };
@@ -177,9 +179,8 @@ const finalWithoutTasks: z.ZodType<Omit<JobStatus, 'tasks' | 'orphanedContainers
 const finalStatus: z.ZodType<JobStatus> = z.object({ ...final, ...containers }).transform(withSubmission);
 const liveStatus = z.object({ ...live, ...containers }).transform(withSubmission);
 
-/** Earlier versions have written no time of submission. */
-function withSubmission<Status extends { readonly submittedAt?: number | undefined; readonly startedAt: number }>(status: Status) {
-  return { ...status, submittedAt: status.submittedAt ?? status.startedAt };
+function withSubmission<Status extends { readonly createdAt: number | null; readonly startedAt: number }>(status: Status) {
+  return { ...status, createdAt: status.createdAt ?? status.startedAt };
 }
 
 /**
@@ -187,9 +188,7 @@ function withSubmission<Status extends { readonly submittedAt?: number | undefin
  */
 export function parseLive(value: unknown, applicationId: string): JobStatus | null {
   const { progress, ...status } = liveStatus.safeParse(value).data ?? {};
-  return 'applicationId' in status && status.applicationId === applicationId
-    ? { ...status, ...(progress === undefined ? {} : { progress }) }
-    : null;
+  return 'id' in status && status.id === applicationId ? { ...status, ...(progress === undefined ? {} : { progress }) } : null;
 }
 
 /** Parses the text that an ApplicationMaster sends. Returns null for any other text, or if the text is longer than any status. */
@@ -215,7 +214,7 @@ function parsedFinal(json: string, applicationId: string, check: (value: unknown
     return null;
   }
   const parsed = check(parseJson(json));
-  return parsed?.applicationId === applicationId ? parsed : 'damaged';
+  return parsed?.id === applicationId ? parsed : 'damaged';
 }
 
 /** Shortens a string to `most` characters. Copies the result, because a slice would keep the entire original string in memory. */

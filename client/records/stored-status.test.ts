@@ -27,13 +27,13 @@ const frozen = freezeJob(
   },
 );
 const entries: HistoryEntry[] = [
-  { at: 2000, event: 'master-registered', detail: 'attempt 1, queue default, 0 containers from the previous attempt' },
-  { at: 2100, event: 'container-allocated', role: 'worker', index: 0, containerId: 'container_1_0001_01_000002', node: 'n1:1' },
-  { at: 2200, event: 'executor-registered', role: 'worker', index: 0 },
-  { at: 2300, event: 'program-started', role: 'worker', index: 0, generation: 1 },
+  { at: 2000, type: 'master-registered', message: 'attempt 1, queue default, 0 containers from the previous attempt' },
+  { at: 2100, type: 'container-allocated', role: 'worker', index: 0, containerId: 'container_1_0001_01_000002', node: 'n1:1' },
+  { at: 2200, type: 'executor-registered', role: 'worker', index: 0 },
+  { at: 2300, type: 'program-started', role: 'worker', index: 0, generation: 1 },
   {
     at: 2400,
-    event: 'task-failed',
+    type: 'task-failed',
     role: 'worker',
     index: 1,
     generation: 1,
@@ -47,7 +47,7 @@ function record(change: Partial<JobRecord> = {}): JobRecord {
 
 test('final.json determines the status, except for the user', () => {
   const final = jobStatus({
-    state: 'SUCCEEDED',
+    state: 'succeeded',
     finishedAt: 5,
     step: 7,
     user: 'mallory',
@@ -58,7 +58,7 @@ test('final.json determines the status, except for the user', () => {
 });
 
 test('parseFinal completes a final.json of an older version, drops damaged parts, and rejects one of another job', () => {
-  const { failure, tensorboard, master, orphanedContainers, ...older } = jobStatus({ state: 'FAILED', finishedAt: 5 });
+  const { failure, tensorboard, master, orphanedContainers, ...older } = jobStatus({ state: 'failed', finishedAt: 5 });
   expect(parseFinal(JSON.stringify(older), ID)).toMatchObject({
     failure: null,
     master: null,
@@ -81,18 +81,18 @@ test('without final.json, the result comes from YARN and everything else from th
     queue: 'q',
     startedAt: 1,
     finishedAt: 9000,
-    result: { state: 'KILLED', diagnostics: 'Killed by bob.' },
+    result: { state: 'killed', message: 'Killed by bob.' },
   } as const;
   expect(storedStatus(record(), word)).toMatchObject({
     name: 'mnist',
     queue: 'default',
-    state: 'KILLED',
+    state: 'killed',
     message: 'Killed by bob.',
     startedAt: 1000,
     finishedAt: 9000,
     generations: 1,
     failure: { role: 'worker', index: 1, ...taskFailure({ lines: ['boom', 'bang'] }) },
-    summaryDir: `hdfs://nn/r/history/${ID}/summaries`,
+    summaryUri: `hdfs://nn/r/history/${ID}/summaries`,
     tasks: [
       { role: 'worker', index: 0, state: 'stopped', containerId: 'container_1_0001_01_000002', node: 'n1:1', attempts: 1 },
       { role: 'worker', index: 1, state: 'failed', failures: 1 },
@@ -100,43 +100,43 @@ test('without final.json, the result comes from YARN and everything else from th
   });
 });
 
-test('a running job without final.json is RUNNING, or STARTING if it has no events', () => {
+test('a running job without final.json is running, or starting if it has no events', () => {
   const word = { name: 'x', queue: 'q', startedAt: 1, finishedAt: null, result: null };
   expect(storedStatus(record(), word)).toMatchObject({
-    state: 'RUNNING',
+    state: 'running',
     finishedAt: null,
     tasks: [{ state: 'running' }, { state: 'failed' }],
   });
-  expect(storedStatus(record({ entries: [] }), word)).toMatchObject({ state: 'STARTING', tasks: [{ state: 'requested' }, {}] });
+  expect(storedStatus(record({ entries: [] }), word)).toMatchObject({ state: 'starting', tasks: [{ state: 'requested' }, {}] });
 });
 
 test('if YARN has no record of the job, the result comes from the last events', () => {
-  const finished = [...entries, { at: 3000, event: 'job-finished', result: 'FAILED', detail: 'worker:1: no\nmore' }] as const;
+  const finished = [...entries, { at: 3000, type: 'job-finished', state: 'failed', message: 'worker:1: no\nmore' }] as const;
   expect(storedStatus(record({ entries: finished }), 'forgotten')).toMatchObject({
-    state: 'FAILED',
+    state: 'failed',
     message: 'worker:1: no\nmore',
     finishedAt: 3000,
   });
   expect(storedStatus(record(), 'forgotten')).toMatchObject({
-    state: 'FAILED',
+    state: 'failed',
     finishedAt: 2400,
     message: `The job stopped before it recorded its result, and YARN has no record of the result. Its last event was task-failed at ${fullTime(2400)}.`,
   });
   expect(storedStatus(record({ final: parseFinal('{"applicationId"', ID), frozen: null, entries: [] }), 'forgotten')).toMatchObject({
-    state: 'FAILED',
+    state: 'failed',
     message: "The job's final record is damaged. There are no events.",
     tasks: [],
   });
 });
 
 test('a corrected failure replaces the first report, and no longer counts if the cluster caused it', () => {
-  const corrected = (failure: TaskFailure): HistoryEntry => ({ ...task, at: 2500, event: 'failure-corrected', failure });
+  const corrected = (failure: TaskFailure): HistoryEntry => ({ ...task, at: 2500, type: 'failure-corrected', failure });
   const task = { role: 'worker', index: 1, generation: 1 };
   const lost = taskFailure({ cost: 'free', lines: [] });
   const failures = (entry: HistoryEntry) => storedStatus(record({ entries: [...entries, entry] }), 'forgotten').tasks[1];
   expect(failures(corrected(lost))).toMatchObject({ failures: 0, failure: lost });
   const preempted = taskFailure({
-    cause: { kind: 'container', end: 'preempted', exitStatus: -102, memoryMb: 1, reason: '' },
+    cause: { kind: 'container', end: 'preempted', exitStatus: -102, memoryBytes: 1 << 20, message: '' },
     cost: 'free',
   });
   expect(failures(corrected(preempted))).toMatchObject({ state: 'lost', failures: 0, failure: preempted });
@@ -146,11 +146,11 @@ test('a corrected failure replaces the first report, and no longer counts if the
 
 test('without an answer from the cluster, a job without final.json counts as RUNNING', () => {
   expect(storedStatus(record(), 'silent')).toMatchObject({
-    state: 'RUNNING',
+    state: 'running',
     finishedAt: null,
     message: expect.stringContaining('does not answer'),
   });
-  expect(storedStatus(record({ final: 'damaged' }), 'silent')).toMatchObject({ state: 'FAILED' });
+  expect(storedStatus(record({ final: 'damaged' }), 'silent')).toMatchObject({ state: 'failed' });
 });
 
 test('the last status of a job that YARN has killed ends with the job, but keeps its progress', () => {
@@ -160,9 +160,9 @@ test('the last status of a job that YARN has killed ends with the job, but keeps
     message: 'Waiting',
     tasks: [taskStatus(), taskStatus({ index: 1, state: 'failed' })],
   });
-  expect(endedStatus(last, 'KILLED', 9_000)).toMatchObject({
-    state: 'KILLED',
-    message: '',
+  expect(endedStatus(last, { state: 'killed', message: 'Killed by alice.' }, 9_000)).toMatchObject({
+    state: 'killed',
+    message: 'Killed by alice.',
     step: 40,
     checkpointStep: 30,
     finishedAt: 9_000,
@@ -177,7 +177,7 @@ test('storedStatus returns a valid status for any content of the files', () => {
     fc
       .record({
         at: fc.anything(),
-        event: fc.constantFrom('task-failed', 'container-allocated', 'job-finished', 'x'),
+        type: fc.constantFrom('task-failed', 'container-allocated', 'job-finished', 'x'),
         role: fc.anything(),
         index: fc.anything(),
         detail: fc.anything(),
@@ -191,7 +191,7 @@ test('storedStatus returns a valid status for any content of the files', () => {
     fc.string(),
     fc.json(),
     fc
-      .record({ applicationId: fc.constant(ID), state: fc.constantFrom('FAILED', 'x'), tasks: fc.anything(), metrics: fc.anything() })
+      .record({ applicationId: fc.constant(ID), state: fc.constantFrom('failed', 'x'), tasks: fc.anything(), metrics: fc.anything() })
       .map((value) => JSON.stringify(value)),
   );
   fc.assert(
@@ -200,7 +200,7 @@ test('storedStatus returns a valid status for any content of the files', () => {
         record({ final: parseFinal(final, ID), entries: parseEntries(lines.join('\n')), frozen: whole ? frozen : null }),
         'forgotten',
       );
-      expect(['SUCCEEDED', 'FAILED', 'KILLED']).toContain(status.state);
+      expect(['succeeded', 'failed', 'killed']).toContain(status.state);
       expect(Number.isFinite(status.startedAt)).toBe(true);
       JSON.stringify(status);
     }),
@@ -211,12 +211,12 @@ test('a program that several attempts of the ApplicationMaster record has starte
   const first = { role: 'worker', index: 0, containerId: 'c1', generation: 1 };
   const other = { role: 'worker', index: 1, containerId: 'c2', generation: 1 };
   const programs: HistoryEntry[] = [
-    { at: 1, event: 'program-started', ...first },
-    { at: 2, event: 'program-started', ...first },
-    { at: 3, event: 'program-ended', ...first, exit: { code: 3, signal: null } },
-    { at: 4, event: 'program-ended', ...other, exit: { code: 125, signal: null } },
-    { at: 5, event: 'program-started', ...first, generation: 2 },
-    { at: 6, event: 'program-started', ...other, containerId: 'c3' },
+    { at: 1, type: 'program-started', ...first },
+    { at: 2, type: 'program-started', ...first },
+    { at: 3, type: 'program-ended', ...first, exit: { code: 3, signal: null } },
+    { at: 4, type: 'program-ended', ...other, exit: { code: 125, signal: null } },
+    { at: 5, type: 'program-started', ...first, generation: 2 },
+    { at: 6, type: 'program-started', ...other, containerId: 'c3' },
   ];
   const { tasks } = storedStatus(record({ entries: programs }), 'silent');
   expect(tasks.map(({ programStarts }) => programStarts)).toEqual([2, 2]);

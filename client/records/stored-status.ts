@@ -54,9 +54,9 @@ export function storedStatus(record: JobRecord, answer: ClusterAnswer): JobStatu
 }
 
 /** Returns the last status of a job that YARN has ended before the ApplicationMaster could store a final status. */
-export function endedStatus(last: JobStatus, state: JobResult['state'], finishedAt: number | null): JobStatus {
+export function endedStatus(last: JobStatus, { state, message }: JobResult, finishedAt: number | null): JobStatus {
   const tasks = last.tasks.map((task): TaskStatus => (isTaskOver(task.state) ? task : { ...task, state: 'stopped', silentMs: null }));
-  const ended = { state, message: '', waitingMs: null, predecessorsEndInMs: null, failedTask: null };
+  const ended = { state, message, waitingMs: null, predecessorsEndInMs: null, failedTask: null };
   return { ...last, ...ended, finishedAt: last.finishedAt ?? finishedAt, tasks };
 }
 
@@ -82,13 +82,13 @@ export interface JobCourse {
 
 export function courseOf(entries: readonly HistoryEntry[]): JobCourse {
   const last = entries.at(-1);
-  const finished = entries.findLast(({ result }) => result !== undefined);
+  const finished = entries.findLast(({ state }) => state !== undefined);
   return {
     firstAt: entries[0]?.at ?? 0,
-    last: last === undefined ? null : { event: shortened(last.event, LONGEST_NAME), at: last.at },
-    end: finished?.result === undefined ? null : { state: finished.result, diagnostics: shortened(finished.detail ?? '', LONGEST_TEXT) },
-    isStarted: entries.some(({ event }) => event === 'program-started'),
-    masterAttempt: Math.max(1, entries.filter(({ event }) => event === 'master-registered').length),
+    last: last === undefined ? null : { event: shortened(last.type, LONGEST_NAME), at: last.at },
+    end: finished?.state === undefined ? null : { state: finished.state, message: shortened(finished.message ?? '', LONGEST_TEXT) },
+    isStarted: entries.some(({ type }) => type === 'program-started'),
+    masterAttempt: Math.max(1, entries.filter(({ type }) => type === 'master-registered').length),
     generations: entries.reduce((most, { generation = 0 }) => Math.max(most, generation), 0),
   };
 }
@@ -107,26 +107,25 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
   const result = report === null ? resultOf(course, isDamaged, answer === 'silent') : report.result;
   const startedAt = head?.submittedAt ?? report?.startedAt ?? course.firstAt;
   return {
-    applicationId,
+    id: applicationId,
     name: head?.name ?? report?.name ?? '',
     user,
     queue: head?.queue ?? report?.queue ?? '',
-    state: result === null ? (course.isStarted ? 'RUNNING' : 'STARTING') : result.state,
-    message:
-      result?.diagnostics ?? (answer === 'silent' ? 'The cluster does not answer. This is the last state that the job recorded.' : ''),
+    state: result === null ? (course.isStarted ? 'running' : 'starting') : result.state,
+    message: result?.message ?? (answer === 'silent' ? 'The cluster does not answer. This is the last state that the job recorded.' : ''),
     waitingMs: null,
     predecessorsEndInMs: null,
     failedTask: null,
     masterAttempt: course.masterAttempt,
     generations: course.generations,
-    submittedAt: startedAt,
+    createdAt: startedAt,
     startedAt,
     finishedAt: result === null ? null : (report?.finishedAt ?? course.last?.at ?? null),
     step: 0,
     metrics: {},
     checkpointStep: 0,
-    checkpointDir: head?.checkpointDir ?? '',
-    summaryDir: head?.summaryDir ?? '',
+    checkpointUri: head?.checkpointDir ?? '',
+    summaryUri: head?.summaryDir ?? '',
     notices: [],
     failure: null,
     tensorboard: { state: 'off', message: '' },
@@ -142,7 +141,7 @@ function reconstructed({ applicationId, user, frozen, final, entries }: JobRecor
   const status = outlineStatus({ applicationId, user, head, course: courseOf(entries), isDamaged: final !== null }, answer);
   return {
     ...status,
-    notices: entries.filter(({ event }) => event === 'notice').map(({ detail }) => detail ?? ''),
+    notices: entries.filter(({ type }) => type === 'notice').map(({ message }) => message ?? ''),
     failure: firstFailure(entries),
     tasks: tasksOf(frozen, entries, isEndState(status.state)),
   };
@@ -160,7 +159,7 @@ function resultOf({ end, last }: JobCourse, isDamaged: boolean, silent: boolean)
   const why = isDamaged
     ? "The job's final record is damaged"
     : 'The job stopped before it recorded its result, and YARN has no record of the result';
-  return { state: 'FAILED', diagnostics: `${why}. ${lastEvent}` };
+  return { state: 'failed', message: `${why}. ${lastEvent}` };
 }
 
 function timeText(ms: number): string {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { isOver, type JobInfo } from '../../conf/status/job-info.ts';
 import { anySignal } from '../../platform/async/any-signal.ts';
 import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -99,19 +100,20 @@ export class ForwardedPort {
       await pause(CHECK_MS - DOUBT_MS, anySignal([signal, this.#doubt.signal]));
       this.#doubt = new AbortController();
       await pause(DOUBT_MS, signal);
-      const { result } = signal.aborted ? { result: null } : await this.#observe();
-      if (result !== null) {
-        throw jobEnded(this.#job.applicationId, result.state);
+      const job = signal.aborted ? null : await this.#observe();
+      if (job !== null && isOver(job)) {
+        throw jobEnded(job.id, job.state);
       }
     }
   }
 
-  async #observe(): Promise<{ readonly result: { readonly state: string } | null }> {
+  /** Returns null if the cluster is unreachable. */
+  async #observe(): Promise<JobInfo | null> {
     try {
       return await this.#job.observe();
     } catch (error) {
       if (isAway(error)) {
-        return { result: null };
+        return null;
       }
       throw error;
     }

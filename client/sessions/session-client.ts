@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { isOver } from '../../conf/status/job-info.ts';
 import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
@@ -48,8 +49,8 @@ export class SessionClient {
       await this.throwIfEnded();
       await throwIfForeign(this.#job);
       if (performance.now() > until) {
-        throw new TonyError('SESSION_REFUSED', `${this.#job.applicationId} cannot be reached: ${opened}.`, {
-          hint: `tony-ts status ${this.#job.applicationId} shows whether the job is running.`,
+        throw new TonyError('SESSION_REFUSED', `${this.#job.id} cannot be reached: ${opened}.`, {
+          hint: `tony-ts status ${this.#job.id} shows whether the job is running.`,
         });
       }
       await pause(jittered(backoffMs(failures, BACKOFF)));
@@ -64,9 +65,9 @@ export class SessionClient {
 
   /** @throws TonyError SESSION_ENDED if the job has ended */
   async throwIfEnded(): Promise<void> {
-    const { result } = await this.#job.observe();
-    if (result !== null) {
-      throw jobEnded(this.#job.applicationId, result.state);
+    const job = await this.#job.observe();
+    if (isOver(job)) {
+      throw jobEnded(job.id, job.state);
     }
   }
 
@@ -105,7 +106,7 @@ export class SessionClient {
   async #readAddress(): Promise<SessionAddress | null> {
     const sessions = await readSessionAddress(this.#job.records);
     if (sessions === null) {
-      throw new TonyError('REMOTE_ACCESS_OFF', `${this.#job.applicationId} does not permit sessions: remoteAccess is false.`);
+      throw new TonyError('REMOTE_ACCESS_OFF', `${this.#job.id} does not permit sessions: remoteAccess is false.`);
     }
     return sessions ?? null;
   }
@@ -115,10 +116,10 @@ export class SessionClient {
  * Rejects a job of another user, because only the owner can read a job's staging folder.
  * @throws TonyError ACCESS_DENIED
  */
-export async function throwIfForeign({ records, applicationId }: JobConnection): Promise<void> {
+export async function throwIfForeign({ records, id }: JobConnection): Promise<void> {
   const owner = (await records.yarn())?.user ?? records.user;
   if (owner !== records.user) {
-    throw new TonyError('ACCESS_DENIED', `${applicationId} is a job of ${owner}; you are ${records.user}.`, {
+    throw new TonyError('ACCESS_DENIED', `${id} is a job of ${owner}; you are ${records.user}.`, {
       hint: `Only ${owner} can open sessions with its tasks.`,
     });
   }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { jobStatus, taskFailure } from '../../conf/status/job-status.fixture.ts';
+import { reportedJob, taskFailure } from '../../conf/status/job-status.fixture.ts';
 import type { JobResult, JobStatus } from '../../conf/status/status.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { noRecords } from '../connections/job-records.fixture.ts';
@@ -17,13 +17,12 @@ function over(
   const asked: string[] = [];
   const line = Buffer.from('hello\n');
   return {
-    applicationId: 'application_1_0001',
+    id: 'application_1_0001',
     trackingUrl: 'http://rm/proxy/application_1_0001/',
     records: noRecords(),
     pages: async () => null,
     observe: async () => {
-      const status = jobStatus({ ...options.status });
-      return { phase: 'RUNNING', waiting: '', status, masterSilentMs: null, result: looks++ === 0 ? null : result };
+      return reportedJob({ ...options.status, ...(looks++ === 0 ? {} : result) });
     },
     kill: async () => {
       asked.push('kill');
@@ -46,7 +45,7 @@ function over(
   };
 }
 
-const FINE: JobResult = { state: 'SUCCEEDED', diagnostics: '' };
+const FINE: JobResult = { state: 'succeeded', message: '' };
 
 test('result() returns the value after onLog has received the last log line', async () => {
   const connection = over(FINE, { output: '{"version":1,"value":{"accuracy":0.5}}' });
@@ -104,7 +103,7 @@ test("result() rejects if the job's function did not return", async () => {
 });
 
 test('events() ends with the result of the job', async () => {
-  const failed: JobResult = { state: 'FAILED', diagnostics: 'worker:0 failed' };
+  const failed: JobResult = { state: 'failed', message: 'worker:0 failed' };
   const events = [];
   for await (const event of new JobHandle(over(failed, { status: { checkpointStep: 7, step: 9 } })).events({ intervalMs: 1 })) {
     events.push(event);
@@ -135,15 +134,15 @@ test('result() rejects for a failed job, with the error line and the last output
     'Node.js v22',
   ];
   const status = { failure: { role: 'worker', index: 1, ...taskFailure({ lines }) } };
-  const failed = new JobHandle(over({ state: 'FAILED', diagnostics: 'worker:1 exited with 1' }, { status }));
+  const failed = new JobHandle(over({ state: 'failed', message: 'worker:1 exited with 1' }, { status }));
   await expect(failed.result()).rejects.toMatchObject({
     code: 'JOB_FAILED',
     message: `application_1_0001 has failed in worker:1: RangeError: no\n${lines.map((line) => `  ${line}`).join('\n')}`,
   });
-  expect(await failed.report()).toMatchObject({ state: 'FAILED', diagnostics: 'worker:1 exited with 1' });
-  const silent = new JobHandle(over({ state: 'FAILED', diagnostics: 'no room in the queue' }));
+  expect(await failed.report()).toMatchObject({ state: 'failed', message: 'worker:1 exited with 1' });
+  const silent = new JobHandle(over({ state: 'failed', message: 'no room in the queue' }));
   await expect(silent.result()).rejects.toThrow('application_1_0001 has failed: no room in the queue');
-  await expect(new JobHandle(over({ state: 'KILLED', diagnostics: '' })).result()).rejects.toThrow('application_1_0001 was killed.');
+  await expect(new JobHandle(over({ state: 'killed', message: '' })).result()).rejects.toThrow('application_1_0001 was killed.');
 });
 
 test.each([

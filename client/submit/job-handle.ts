@@ -1,4 +1,5 @@
 import { describeFailure } from '../../conf/status/event-text.ts';
+import type { JobInfo } from '../../conf/status/job-info.ts';
 import type { HistoryEntry } from '../../conf/status/status.ts';
 import type { FirstFailure } from '../../conf/status/task-failure.ts';
 import { RESULT_FILE } from '../../conf/values/run-call.ts';
@@ -8,9 +9,9 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { MOST_JSON_BYTES } from '../../platform/json-value.ts';
 import { toleratingOutages } from '../cluster/outage-tolerance.ts';
 import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connections/connect-job.ts';
-import type { JobConnection, Observation } from '../connections/job-connection.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
 import { describeJob, type JobDescription } from '../connections/operations/describe-job.ts';
-import { type FollowOptions, followJob, type JobReport } from '../connections/operations/follow-job.ts';
+import { type EndedJob, type FollowOptions, followJob } from '../connections/operations/follow-job.ts';
 import type { JobEvent } from '../connections/operations/job-events.ts';
 import { jobLogs, type LogLine, type LogOptions } from '../connections/operations/job-logs.ts';
 import { type KillReport, killJob } from '../connections/operations/kill-job.ts';
@@ -21,7 +22,7 @@ import { type ForwardedPort, type ForwardOptions, forwardPort } from '../session
 const LAST_LINES = 20;
 
 /** The last event of a job. */
-export interface ResultEvent extends JobReport {
+export interface ResultEvent extends EndedJob {
   readonly type: 'result';
 }
 
@@ -45,7 +46,7 @@ export class JobHandle<T = unknown> {
    */
   constructor(connection: JobConnection, onLog?: (line: LogLine) => void, calls = false) {
     this.#calls = calls;
-    this.id = connection.applicationId;
+    this.id = connection.id;
     this.trackingUrl = connection.trackingUrl;
     this.#connection = connection;
     this.#logged = onLog === undefined ? Promise.resolve() : this.#log(onLog);
@@ -72,10 +73,10 @@ export class JobHandle<T = unknown> {
   }
 
   /**
-   * Returns the current state of the job and its tasks. Once the job has ended, `result` is set.
+   * Returns the current state of the job and its tasks.
    * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE
    */
-  status(): Promise<Observation> {
+  status(): Promise<JobInfo> {
     return this.#connection.observe();
   }
 
@@ -133,8 +134,8 @@ export class JobHandle<T = unknown> {
     return forwardPort(this.#connection, task, port, options);
   }
 
-  /** Waits until the job ends. Does not throw if the job fails. */
-  async report(options: FollowOptions = {}): Promise<JobReport> {
+  /** Waits until the job ends, and returns its final state. Does not throw if the job fails. */
+  async report(options: FollowOptions = {}): Promise<EndedJob> {
     const looks = followJob(this.#connection, options);
     for (;;) {
       const { done, value } = await looks.next();
@@ -150,11 +151,10 @@ export class JobHandle<T = unknown> {
    *   failed first.
    */
   async result(options: FollowOptions = {}): Promise<T> {
-    const { state, diagnostics } = await this.report(options);
+    const job = await this.report(options);
     await untilAborted(this.#logged, options.signal);
-    if (state !== 'SUCCEEDED') {
-      const { status } = await toleratingOutages(() => this.#connection.observe(), options);
-      throw failure(this.id, state, diagnostics, status?.failure ?? null);
+    if (job.state !== 'succeeded') {
+      throw failure(job);
     }
     const bytes = await toleratingOutages(() => this.#connection.output(RESULT_FILE, MOST_JSON_BYTES + 1024), options);
     if (bytes === null && this.#calls) {
@@ -192,12 +192,12 @@ export async function openJob<T = unknown>(id: string, options: ConnectOptions =
   return new JobHandle<T>(await connectJob(id, options));
 }
 
-function failure(id: string, state: JobReport['state'], diagnostics: string, first: FirstFailure | null): TonyError {
-  if (state === 'KILLED') {
-    return new TonyError('JOB_FAILED', `${id} was killed${diagnostics === '' ? '.' : `: ${diagnostics}`}`, { hint: '' });
+function failure({ id, state, message, failure: first }: EndedJob): TonyError {
+  if (state === 'killed') {
+    return new TonyError('JOB_FAILED', `${id} was killed${message === '' ? '.' : `: ${message}`}`, { hint: '' });
   }
   if (first === null) {
-    return new TonyError('JOB_FAILED', `${id} has failed: ${diagnostics}`);
+    return new TonyError('JOB_FAILED', `${id} has failed: ${message}`);
   }
   const sentence = describeFailure(first, first.role);
   if (first.lines.length === 0) {

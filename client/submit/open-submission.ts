@@ -98,8 +98,8 @@ async function unlessAborted(job: JobConnection, signal: AbortSignal | undefined
   try {
     await killJob(job);
   } catch (error) {
-    const message = `Interrupted, but ${job.applicationId} had already been submitted and could not be killed: ${messageOf(error)}`;
-    throw new TonyError('KILL_FAILED', message, { hint: `To kill the job, run tony-ts kill ${job.applicationId}.`, cause: error });
+    const message = `Interrupted, but ${job.id} had already been submitted and could not be killed: ${messageOf(error)}`;
+    throw new TonyError('KILL_FAILED', message, { hint: `To kill the job, run tony-ts kill ${job.id}.`, cause: error });
   } finally {
     job.close();
   }

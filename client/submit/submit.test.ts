@@ -213,10 +213,10 @@ test('a stopped queue fails a submit before any upload, and a dry run then shows
   expect(requests).not.toContain('POST apps');
   expect(await readdir(root)).toEqual([]);
   expect(await dryRunOn(cluster, { ...job, queue: 'night' })).toMatchObject({
-    plan: { verdict: { type: 'refused' } },
+    plan: { verdict: { type: 'rejected' } },
     request: null,
   });
   // The queue `default` is stopped, but YARN's placement rules may move the job to another queue.
   const { plan, request } = await dryRunOn(cluster, job);
-  expect({ verdict: plan.verdict.type, asks: request !== null }).toEqual({ verdict: 'refused', asks: true });
+  expect({ verdict: plan.verdict.type, asks: request !== null }).toEqual({ verdict: 'rejected', asks: true });
 });

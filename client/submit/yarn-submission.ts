@@ -170,7 +170,7 @@ class YarnSubmission implements Submission {
   }
 
   request(): SubmitRequest | null {
-    if (this.plan.verdict.type === 'never' || refusalOf(this.plan) !== null) {
+    if (this.plan.verdict.type === 'impossible' || refusalOf(this.plan) !== null) {
       return null;
     }
     const staged = expectedParts(this.#checked.parts);
@@ -273,7 +273,7 @@ export function placementNotes(job: Pick<Job, 'queue' | 'priority'>, placed: Pic
 
 function refuseHopeless(plan: JobPlan): void {
   const { verdict } = plan;
-  if (verdict.type === 'never') {
+  if (verdict.type === 'impossible') {
     throw new TonyError('JOB_TOO_LARGE', because('The job can never run on this cluster:', verdict.reasons));
   }
   const refused = refusalOf(plan);
@@ -287,7 +287,7 @@ function refuseHopeless(plan: JobPlan): void {
  * placement rules may move the job to another queue, and the plan does not consider these rules.
  */
 function refusalOf({ verdict, queue }: JobPlan): readonly string[] | null {
-  return verdict.type === 'refused' && queue !== 'default' ? verdict.reasons : null;
+  return verdict.type === 'rejected' && queue !== 'default' ? verdict.reasons : null;
 }
 
 function because(what: string, reasons: readonly string[]): string {

@@ -1,4 +1,6 @@
 import type { ReadStream, WriteStream } from 'node:tty';
+import { isOver, isReported, type JobInfo, type ListedJob } from '../../conf/status/job-info.ts';
+import { waitingText } from '../../conf/status/job-message.ts';
 import type { TaskStatus } from '../../conf/status/status.ts';
 import { counted } from '../../conf/values/quantities.ts';
 import { formatDuration, formatMemory } from '../../conf/values/units.ts';
@@ -6,8 +8,7 @@ import { pause } from '../../platform/async/backoff.ts';
 import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { silenceText } from '../cluster/master-silence.ts';
 import { OutageTolerance } from '../cluster/outage-tolerance.ts';
-import type { JobConnection, Observation } from '../connections/job-connection.ts';
-import type { JobSummary } from '../listing/job-lister.ts';
+import type { JobConnection } from '../connections/job-connection.ts';
 import { jobLines, TASK_COLUMNS, urgency } from '../output/lines/job-table.ts';
 import { progressColumns } from '../output/lines/list-lines.ts';
 import { statusLines } from '../output/lines/status-lines.ts';
@@ -36,46 +37,41 @@ export const TASK_ORDERINGS: readonly Ordering<TaskStatus>[] = [
   { name: 'state', compare: (a, b) => urgency(a.state) - urgency(b.state) },
   { name: 'step', compare: (a, b) => a.step - b.step },
   { name: 'cpu', compare: most(({ usage }) => usage?.cpuCores) },
-  { name: 'memory', compare: most(({ usage }) => usage?.rssBytes) },
+  { name: 'memory', compare: most(({ usage }) => usage?.memoryBytes) },
   { name: 'gpu', compare: most(({ usage }) => usage?.gpus.reduce((sum, { utilization }) => sum + utilization, 0)) },
 ];
 
-export const JOB_ORDERINGS: readonly Ordering<JobSummary>[] = [
+export const JOB_ORDERINGS: readonly Ordering<ListedJob>[] = [
   { name: 'newest', compare: () => 0 },
   {
     name: 'state',
-    compare: (a, b) => Number(a.waiting === '') - Number(b.waiting === '') || (a.phase < b.phase ? -1 : a.phase > b.phase ? 1 : 0),
+    compare: (a, b) =>
+      Number(waitingText(a) === '') - Number(waitingText(b) === '') || (a.state < b.state ? -1 : a.state > b.state ? 1 : 0),
   },
-  { name: 'memory', compare: most(({ used }) => used['memory-mb']) },
-  { name: 'gpus', compare: most(({ used }) => used[GPUS]) },
-  { name: 'tasks', compare: most(({ job, runningContainers }) => job?.tasksRunning ?? runningContainers) },
-  { name: 'step', compare: most(({ job }) => job?.step) },
+  { name: 'memory', compare: most(({ yarn }) => yarn?.used['memory-mb']) },
+  { name: 'gpus', compare: most(({ yarn }) => yarn?.used[GPUS]) },
+  { name: 'tasks', compare: most(({ tasksRunning, yarn }) => tasksRunning ?? yarn?.runningContainers) },
+  { name: 'step', compare: most(({ step }) => step) },
 ];
 
 /** Returns the view of one job. It contains a line about the job, the reason if the job is waiting, and as many tasks as fit. */
-export function jobFrame(
-  applicationId: string,
-  { status, phase, waiting, masterSilentMs }: Observation,
-  view: TopView,
-  notes: FrameNotes,
-  terminal: Terminal,
-  now: number,
-): TopFrame {
+export function jobFrame(job: JobInfo, view: TopView, notes: FrameNotes, terminal: Terminal, now: number): TopFrame {
   const width = roomOf(terminal);
+  const { id, state, message, masterSilentMs } = job;
   const silence = masterSilentMs === null ? [] : reasons(silenceText(masterSilentMs), terminal);
-  if (status === null) {
-    const lines = [clip(`${applicationId}  ${phase}`, width), ...reasons(waiting, terminal), ...silence];
+  if (!isReported(job)) {
+    const lines = [clip(`${id}  ${state}`, width), ...reasons(message, terminal), ...silence];
     return { lines: framed(lines, [], TASK_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
   }
-  const job = [clip(terminal.live ? applicationId : '', width), ...jobLines(status, terminal, now, width)];
-  const head = [...job, ...silence].filter((line) => line !== '');
-  const tasks = ordered(status.tasks, TASK_ORDERINGS, view);
+  const about = [clip(terminal.live ? id : '', width), ...jobLines(job, terminal, now, width)];
+  const head = [...about, ...silence].filter((line) => line !== '');
+  const tasks = ordered(job.tasks, TASK_ORDERINGS, view);
   return tableFrame(head, tasks, (rows) => fittedTable(rows, TASK_COLUMNS, terminal), TASK_ORDERINGS, view, notes, terminal);
 }
 
 /** Returns the view of several jobs. It contains the totals and one line per job. */
 export function jobsFrame(
-  jobs: readonly JobSummary[],
+  jobs: readonly ListedJob[],
   whose: string,
   view: TopView,
   notes: FrameNotes,
@@ -87,13 +83,13 @@ export function jobsFrame(
     return { lines: framed(head, [], JOB_ORDERINGS, view, notes, terminal), view: { ...view, offset: 0 } };
   }
   // The view shows only the first reason for waiting. `tony-ts list` shows all reasons.
-  const waits = jobs.find(({ waiting }) => waiting !== '');
+  const waits = jobs.find((job) => waitingText(job) !== '');
   const silent = jobs.find(({ masterSilentMs }) => masterSilentMs !== null);
   if (silent !== undefined) {
     head.push(...reasons(`${silent.id}: ${silenceText(silent.masterSilentMs ?? 0)}`, terminal));
   }
   if (waits !== undefined) {
-    head.push(...reasons(`${waits.id}: ${waits.waiting}`, terminal));
+    head.push(...reasons(`${waits.id}: ${waitingText(waits)}`, terminal));
   }
   const rows = ordered(jobs, JOB_ORDERINGS, view);
   return tableFrame(head, rows, (some) => fittedTable(some, progressColumns(options), terminal), JOB_ORDERINGS, view, notes, terminal);
@@ -138,18 +134,18 @@ function framed<Row>(
 }
 
 /** Returns the totals, for example `3 jobs of yours, 1 of them waiting: 8 tasks, 24 GiB, 12 vcores, 4 GPUs`. */
-function sumLine(jobs: readonly JobSummary[], whose: string): string {
+function sumLine(jobs: readonly ListedJob[], whose: string): string {
   if (jobs.length === 0) {
     return `no running jobs ${whose}`;
   }
-  const sum = (amount: (job: JobSummary) => number): number => jobs.reduce((all, job) => all + amount(job), 0);
-  const waiting = jobs.filter(({ phase }) => phase === 'ACCEPTED' || phase === 'WAITING').length;
-  const memory = sum(({ used }) => used['memory-mb'] ?? 0);
-  const gpus = sum(({ used }) => used[GPUS] ?? 0);
-  const vcores = sum(({ used }) => used.vcores ?? 0);
+  const sum = (amount: (job: ListedJob) => number): number => jobs.reduce((all, job) => all + amount(job), 0);
+  const waiting = jobs.filter(({ state }) => state === 'waiting').length;
+  const memory = sum(({ yarn }) => yarn?.used['memory-mb'] ?? 0);
+  const gpus = sum(({ yarn }) => yarn?.used[GPUS] ?? 0);
+  const vcores = sum(({ yarn }) => yarn?.used.vcores ?? 0);
   const facts = [
     counted(
-      sum(({ job, runningContainers }) => job?.tasksRunning ?? Math.max(0, runningContainers - 1)),
+      sum(({ tasksRunning, yarn }) => tasksRunning ?? Math.max(0, (yarn?.runningContainers ?? 0) - 1)),
       'task',
     ),
     memory > 0 ? formatMemory(memory) : '',
@@ -274,23 +270,22 @@ const QUIET = { notice: '', intervalMs: 0 };
  */
 export async function topJob(connection: JobConnection, { input, output, intervalMs }: TopOptions): Promise<number> {
   const terminal = terminalOf(output);
-  const { applicationId } = connection;
   const show = (lines: readonly string[]): void => void output.write(lines.map((line) => `${printable(line)}\n`).join(''));
-  const ended = (observation: Observation): void => show(statusLines({ applicationId, pages: null }, observation, terminal, Date.now()));
+  const ended = (job: JobInfo): void => show(statusLines(job, terminal, Date.now()));
   const first = await connection.observe();
-  if (first.result !== null) {
+  if (isOver(first)) {
     ended(first);
     return 0;
   }
   if (!terminal.live) {
-    show(jobFrame(applicationId, first, FIRST_VIEW, QUIET, whole(terminal), Date.now()).lines);
+    show(jobFrame(first, FIRST_VIEW, QUIET, whole(terminal), Date.now()).lines);
     return 0;
   }
-  const { last, exitCode } = await watch<Observation>(
+  const { last, exitCode } = await watch<JobInfo>(
     {
       look: () => connection.observe(),
-      isOver: ({ result }) => result !== null,
-      frame: (seen, view, notes) => jobFrame(applicationId, seen, view, notes, terminal, Date.now()),
+      isOver,
+      frame: (seen, view, notes) => jobFrame(seen, view, notes, terminal, Date.now()),
       orders: TASK_ORDERINGS.length,
     },
     { input: input.isTTY ? input : null, output, intervalMs },
@@ -303,7 +298,7 @@ export async function topJob(connection: JobConnection, { input, output, interva
 
 /** Shows the jobs that `list` returns, until the user quits. */
 export async function topJobs(
-  list: () => Promise<readonly JobSummary[]>,
+  list: () => Promise<readonly ListedJob[]>,
   { input, output, intervalMs }: TopOptions,
   { whose, withUsers }: { readonly whose: string; readonly withUsers: boolean },
 ): Promise<number> {
@@ -313,7 +308,7 @@ export async function topJobs(
     output.write(lines.map((line) => `${printable(line)}\n`).join(''));
     return 0;
   }
-  const { exitCode } = await watch<readonly JobSummary[]>(
+  const { exitCode } = await watch<readonly ListedJob[]>(
     {
       look: list,
       isOver: () => false,

@@ -39,7 +39,7 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
     case 'container':
       return describeContainer(cause, role, node);
     case 'launch':
-      return `its container${where} could not be started: ${cause.reason}`;
+      return `its container${where} could not be started: ${cause.message}`;
     case 'silent':
       return `its executor${where} sent no heartbeat for ${time(cause.ms)}`;
     case 'stopped':
@@ -57,7 +57,7 @@ export function describeFailure({ cause, node }: TaskFailure, role: string): str
     case 'gone':
       return `its container${where} ended while no ApplicationMaster was running`;
     case 'impossible':
-      return cause.reason;
+      return cause.message;
   }
 }
 
@@ -70,21 +70,23 @@ export function namesNode({ cause, node }: TaskFailure): boolean {
  * Explains a SIGKILL. YARN does not report who sent the signal, but the sender was probably the kernel, which kills processes that exceed
  * their container's memory limit.
  */
-function killedByKernel(role: string, memoryMb?: number): string {
+function killedByKernel(role: string, memoryBytes?: number): string {
   const limit =
-    memoryMb === undefined ? 'more memory than their container has' : `more than the ${formatMemory(memoryMb)} of their container`;
+    memoryBytes === undefined
+      ? 'more memory than their container has'
+      : `more than the ${formatMemory(memoryBytes / (1 << 20))} of their container`;
   return `. If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use ${limit}. Raise roles.${role}.resources.memory`;
 }
 
 function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, role: string, node: string | null): string {
   const where = node === null ? '' : ` on ${node}`;
-  const why = cause.reason === '' ? '' : `: ${cause.reason}`;
+  const why = cause.message === '' ? '' : `: ${cause.message}`;
   const isKilled = signalOf({ code: cause.exitStatus, signal: null }) === 'SIGKILL';
   switch (cause.end) {
     case 'exited':
-      return `its container${where} ended with exit status ${cause.exitStatus}${isKilled ? `${why.replace(/\.$/, '')}${killedByKernel(role, cause.memoryMb)}` : why}`;
+      return `its container${where} ended with exit status ${cause.exitStatus}${isKilled ? `${why.replace(/\.$/, '')}${killedByKernel(role, cause.memoryBytes)}` : why}`;
     case 'memory-exceeded':
-      return `its container${where} was killed for using more than its ${formatMemory(cause.memoryMb)} of memory; raise roles.${role}.resources.memory`;
+      return `its container${where} was killed for using more than its ${formatMemory(cause.memoryBytes / (1 << 20))} of memory; raise roles.${role}.resources.memory`;
     case 'stopped-by-master':
     case 'released':
       return `its container${where} was stopped from outside${why}`;
@@ -124,21 +126,21 @@ export function subjectOf({ role = '', index }: HistoryEntry): string {
 }
 
 /** Describes an event in one line. If a task has failed, appends the last stderr lines of its program. */
-export function describeEntry({ event, role = '', detail = '', exit, failure, phase, reason, result }: HistoryEntry): string {
+export function describeEntry({ type, role = '', message = '', exit, failure, program, reason, state }: HistoryEntry): string {
   if (failure !== undefined) {
-    const uncounted = event === 'failure-corrected' && failure.cost === 'free' ? '(no longer counted) ' : UNCOUNTED[failure.cost];
+    const uncounted = type === 'failure-corrected' && failure.cost === 'free' ? '(no longer counted) ' : UNCOUNTED[failure.cost];
     return `${uncounted}${describeFailure(failure, role)}${describeStderr(failure)}`;
   }
   if (exit !== undefined) {
     return describeEnd(exit);
   }
-  if (result !== undefined) {
-    return detail === '' ? result : `${result}: ${detail}`;
+  if (state !== undefined) {
+    return message === '' ? state : `${state}: ${message}`;
   }
-  if (phase !== undefined) {
-    return `${detail}, ${phase}`;
+  if (program !== undefined) {
+    return `${message}, ${program}`;
   }
-  return reason === undefined ? detail : `${detail}; ${reason}`;
+  return reason === undefined ? message : `${message}; ${reason}`;
 }
 
 /**

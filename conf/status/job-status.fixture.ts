@@ -1,3 +1,4 @@
+import { type JobInfo, jobInfo } from './job-info.ts';
 import type { JobStatus, OrphanedContainer, TaskStatus } from './status.ts';
 import type { TaskFailure } from './task-failure.ts';
 
@@ -44,25 +45,25 @@ export function orphanedContainer(change: Partial<OrphanedContainer> = {}): Orph
 
 export function jobStatus(change: Partial<JobStatus> = {}): JobStatus {
   return {
-    applicationId: 'application_1_0001',
+    id: 'application_1_0001',
     name: 'mnist',
     user: 'alice',
     queue: 'default',
-    state: 'RUNNING',
+    state: 'running',
     message: '',
     waitingMs: null,
     predecessorsEndInMs: null,
     failedTask: null,
     masterAttempt: 1,
     generations: 1,
-    submittedAt: 0,
+    createdAt: 0,
     startedAt: 0,
     finishedAt: null,
     step: 0,
     metrics: {},
     checkpointStep: 0,
-    checkpointDir: 'hdfs://nn/c',
-    summaryDir: 'hdfs://nn/s',
+    checkpointUri: 'hdfs://nn/c',
+    summaryUri: 'hdfs://nn/s',
     notices: [],
     failure: null,
     tensorboard: { state: 'off', message: '' },
@@ -72,4 +73,10 @@ export function jobStatus(change: Partial<JobStatus> = {}): JobStatus {
     orphanedContainers: [],
     ...change,
   };
+}
+
+/** Returns a job whose ApplicationMaster has reported this status. */
+export function reportedJob(change: Partial<JobStatus> = {}, facts: Partial<JobInfo> = {}): JobInfo {
+  const status = jobStatus(change);
+  return { ...jobInfo(status), createdAt: status.createdAt, ...facts };
 }

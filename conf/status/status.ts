@@ -1,9 +1,9 @@
 import type { RoleCondition } from '../job.ts';
 import type { FirstFailure, ProgramEnd, TaskFailure } from './task-failure.ts';
 
-/** Status of a job. It is the response to `GET /tony/api/job`, and the content of final.json. */
+/** Status of a job, as its ApplicationMaster reports it, and the content of final.json. `job-info.ts` adds what others know about the job. */
 export interface JobStatus {
-  readonly applicationId: string;
+  readonly id: string;
   readonly name: string;
   readonly user: string;
   readonly queue: string;
@@ -22,7 +22,7 @@ export interface JobStatus {
   readonly masterAttempt: number;
   readonly generations: number;
   /** Time of the submission in ms since the epoch, on the client's clock. */
-  readonly submittedAt: number;
+  readonly createdAt: number;
   /** Time at which the ApplicationMaster started, or at which the quotas admitted the job. */
   readonly startedAt: number;
   readonly finishedAt: number | null;
@@ -31,8 +31,8 @@ export interface JobStatus {
   readonly progress?: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly checkpointStep: number;
-  readonly checkpointDir: string;
-  readonly summaryDir: string;
+  readonly checkpointUri: string;
+  readonly summaryUri: string;
   readonly notices: readonly string[];
   /** First failure of a task, or null if no task has failed. */
   readonly failure: FirstFailure | null;
@@ -79,13 +79,13 @@ export interface ElasticStatus {
   readonly role: string;
   /** Number of tasks in the current generation, or 0 while a generation is being formed. */
   readonly running: number;
-  readonly least: number;
-  readonly most: number;
+  readonly min: number;
+  readonly max: number;
 }
 
 export interface MasterStatus {
   readonly node: string;
-  readonly rssBytes: number;
+  readonly memoryBytes: number;
   readonly cpuCores: number;
   /** 99th percentile of timer delays during the last minute, in ms. */
   readonly latenessMs: number;
@@ -131,7 +131,7 @@ export function gpuUtilization({ gpus }: Usage): number | null {
 }
 
 export interface Usage {
-  readonly rssBytes: number;
+  readonly memoryBytes: number;
   readonly cpuCores: number;
   readonly gpus: readonly { index: number; utilization: number; memoryUsedBytes: number; memoryTotalBytes: number }[];
   readonly stopped: boolean;
@@ -157,13 +157,17 @@ export function isTaskOver(state: TaskState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'lost' || state === 'stopped';
 }
 
-/** States of a job that has not ended. */
-export const UNFINISHED_STATES = ['STARTING', 'WAITING', 'RUNNING', 'RECOVERING'] as const;
+/** States of a job whose ApplicationMaster runs. */
+export const UNFINISHED_STATES = ['starting', 'waiting', 'running', 'recovering'] as const;
 
-export const END_STATES = ['SUCCEEDED', 'FAILED', 'KILLED'] as const;
+export const END_STATES = ['succeeded', 'failed', 'killed'] as const;
+
+/** All states of a job. In the `submitted` state, YARN has not accepted the job yet. */
+export const JOB_STATES = ['submitted', ...UNFINISHED_STATES, ...END_STATES] as const;
+export type JobState = (typeof JOB_STATES)[number];
 
 export function isEndState(state: string): state is JobResult['state'] {
-  return state === 'SUCCEEDED' || state === 'FAILED' || state === 'KILLED';
+  return state === 'succeeded' || state === 'failed' || state === 'killed';
 }
 
 export interface JobResult {
@@ -172,13 +176,13 @@ export interface JobResult {
    * Message that YARN shows as diagnostics. If the job failed, the message contains the cause and the next step. If training ended early,
    * it contains the reason. Otherwise, it is empty.
    */
-  readonly diagnostics: string;
+  readonly message: string;
 }
 
 /** Line of events.jsonl in the history. */
 export interface HistoryEntry {
   readonly at: number;
-  readonly event: string;
+  readonly type: string;
   readonly role?: string;
   readonly index?: number;
   /** Number of the container, counted from 1 for each task. */
@@ -191,12 +195,12 @@ export interface HistoryEntry {
   /** Cause and cost of the failure, in a `task-failed` or `failure-corrected` event. */
   readonly failure?: TaskFailure;
   /** State of the executor's program, in an `executor-registered` event. */
-  readonly phase?: 'idle' | 'running' | 'ended';
+  readonly program?: 'idle' | 'running' | 'ended';
   /** Reason why the previous generation ended, in a `generation-started` event. */
   readonly reason?: string;
   /** The job's result, in a `job-finished` event. The `detail` field of this event contains the message. */
-  readonly result?: JobResult['state'];
-  readonly detail?: string;
+  readonly state?: JobResult['state'];
+  readonly message?: string;
 }
 
 /** Line of metrics-N.jsonl in the history. It contains the resource usage of all running tasks at one point in time. */
@@ -210,7 +214,7 @@ export interface TaskUsageSample {
   /** Name of the task, for example `worker:0`. */
   readonly task: string;
   readonly step: number;
-  readonly rssBytes: number;
+  readonly memoryBytes: number;
   readonly cpuCores: number;
   /** Mean utilisation of the task's GPUs, from 0 to 1, or null if the task has no GPUs. */
   readonly gpuUtilization: number | null;

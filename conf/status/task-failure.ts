@@ -15,15 +15,15 @@ export interface ProgramEnd {
 /** Cause of a task failure. `ms` is the time after which the ApplicationMaster considered the task failed. */
 export type FailureCause =
   | { readonly kind: 'program'; readonly exit: ProgramEnd }
-  /** `exitStatus` and `reason` are reported by YARN. `memoryMb` is the container's memory limit. */
+  /** `exitStatus` and `message` are reported by YARN. `memoryBytes` is the container's memory limit. */
   | {
       readonly kind: 'container';
       readonly end: ContainerEnd;
       readonly exitStatus: number;
-      readonly memoryMb: number;
-      readonly reason: string;
+      readonly memoryBytes: number;
+      readonly message: string;
     }
-  | { readonly kind: 'launch'; readonly reason: string }
+  | { readonly kind: 'launch'; readonly message: string }
   /** The executor stopped sending heartbeats. */
   | { readonly kind: 'silent'; readonly ms: number }
   /** A signal such as SIGSTOP suspended the program. */
@@ -40,7 +40,7 @@ export type FailureCause =
   /** A new ApplicationMaster attempt found neither the container nor its executor. */
   | { readonly kind: 'gone' }
   /** No node in the cluster has enough resources for the task. */
-  | { readonly kind: 'impossible'; readonly reason: string };
+  | { readonly kind: 'impossible'; readonly message: string };
 
 /**
  * Returns the final state of a task that does not restart after a failure: `failed` if its own program, its time limit or its memory limit
@@ -95,13 +95,13 @@ export const programEndSchema: z.ZodType<ProgramEnd> = z.object({ code: z.int().
 
 const cause: z.ZodType<FailureCause> = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('program'), exit: programEndSchema }),
-  z.object({ kind: z.literal('container'), end: z.enum(CONTAINER_ENDS), exitStatus: z.int(), memoryMb: z.number(), reason: text }),
-  z.object({ kind: z.literal('launch'), reason: text }),
+  z.object({ kind: z.literal('container'), end: z.enum(CONTAINER_ENDS), exitStatus: z.int(), memoryBytes: z.number(), message: text }),
+  z.object({ kind: z.literal('launch'), message: text }),
   z.object({ kind: z.enum(['silent', 'stopped', 'unheard', 'time-limit']), ms: z.number() }),
   z.object({ kind: z.literal('unanswered'), order: z.enum(['prepare', 'start']), ms: z.number() }),
   z.object({ kind: z.enum(['inconsistent', 'gone']) }),
   z.object({ kind: z.literal('blamed'), by: name }),
-  z.object({ kind: z.literal('impossible'), reason: text }),
+  z.object({ kind: z.literal('impossible'), message: text }),
 ]);
 
 const failure = z.object({

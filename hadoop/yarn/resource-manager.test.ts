@@ -290,10 +290,10 @@ describe('the proxy of the ResourceManager', () => {
     const address = await serve(
       (request, response) => void response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(request.url)),
     );
-    expect(await manager([address]).proxy(ID, 'tony/api/job?since=3')).toEqual({
+    expect(await manager([address]).proxy(ID, 'tony/api/v1/job?since=3')).toEqual({
       status: 200,
       contentType: 'application/json',
-      body: `"/proxy/${ID}/tony/api/job?since=3&user.name=alice"`,
+      body: `"/proxy/${ID}/tony/api/v1/job?since=3&user.name=alice"`,
     });
   });
 

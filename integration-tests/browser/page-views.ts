@@ -1,4 +1,5 @@
 import { describeFailure } from '../../conf/status/event-text.ts';
+import { jobInfo } from '../../conf/status/job-info.ts';
 import { taskFailure } from '../../conf/status/job-status.fixture.ts';
 import type { HistoryEntry, JobStatus, TaskState, TaskStatus, UsageSample } from '../../conf/status/status.ts';
 import type { JobView, ScalarCharts } from '../../web/job-view.ts';
@@ -19,7 +20,7 @@ export interface Scene {
 /** Returns a view that reads `scene` on every request, so tests can change the scene between requests. */
 export function sceneView(scene: Scene): JobView {
   return {
-    status: async () => scene.status,
+    status: async () => jobInfo(scene.status),
     configuration: async () => scene.configuration ?? {},
     events: async (after) => ({ entries: (scene.entries ?? []).slice(after), next: scene.entries?.length ?? 0 }),
     usage: async (after) => {
@@ -38,7 +39,7 @@ const MINUTE = 60_000;
 
 const succeeded = { code: 0, signal: null };
 const lost = taskFailure({
-  cause: { kind: 'container', end: 'node-lost', exitStatus: -100, memoryMb: 2048, reason: '' },
+  cause: { kind: 'container', end: 'node-lost', exitStatus: -100, memoryBytes: 2 ** 31, message: '' },
   cost: 'free',
   node: 'node3.example.com:8041',
 });
@@ -59,7 +60,7 @@ export function runningScene(now = Date.now()): Scene {
       checkpointStep: 8400,
       metrics: { 'train/loss': 0.02135, 'train/acc': 0.9922, 'train/examples_per_second': 4309.4, 'test/loss': 0.0397, 'test/acc': 0.9871 },
       tensorboard: { state: 'ready', message: '' },
-      master: { node: 'node1.example.com', rssBytes: 92_000_000, cpuCores: 0.02, latenessMs: 3.4 },
+      master: { node: 'node1.example.com', memoryBytes: 92_000_000, cpuCores: 0.02, latenessMs: 3.4 },
       failure: { role: 'worker', index: 1, ...lost },
       orphanedContainers: [
         {
@@ -89,10 +90,10 @@ export function runningScene(now = Date.now()): Scene {
 
 function runningEntries(startedAt: number): HistoryEntry[] {
   return [
-    at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research, 0 containers from the previous attempt' }),
+    at(startedAt + 300, 'master-registered', { message: 'attempt 1, queue research, 0 containers from the previous attempt' }),
     ...started('worker', 0, startedAt + 1_900, 2, 1),
     ...started('worker', 1, startedAt + 2_600, 3, 1),
-    at(startedAt + 8_000, 'generation-started', { generation: 1, detail: '2 ranked tasks' }),
+    at(startedAt + 8_000, 'generation-started', { generation: 1, message: '2 ranked tasks' }),
     ...running('worker', 0, startedAt + 8_100, 2, 1),
     ...running('worker', 1, startedAt + 8_150, 3, 1),
     ...started('evaluator', 0, startedAt + 2_700, 4, 1),
@@ -108,10 +109,10 @@ function runningEntries(startedAt: number): HistoryEntry[] {
       index: 0,
       generation: 1,
       containerId: 'container_1795247621148_0042_01_000002',
-      detail: 'a new generation is being formed',
+      message: 'a new generation is being formed',
     }),
     ...started('worker', 1, startedAt + 5 * MINUTE + 9_000, 5, 2),
-    at(startedAt + 5 * MINUTE + 16_000, 'generation-started', { generation: 2, detail: '2 ranked tasks' }),
+    at(startedAt + 5 * MINUTE + 16_000, 'generation-started', { generation: 2, message: '2 ranked tasks' }),
     ...running('worker', 0, startedAt + 5 * MINUTE + 16_100, 2, 2),
     ...running('worker', 1, startedAt + 5 * MINUTE + 16_200, 5, 2),
     ...started('tensorboard', 0, startedAt + 20_000, 6, 1),
@@ -157,7 +158,7 @@ export function waitingScene(now = Date.now()): Scene {
   return {
     status: {
       ...job(tasks, startedAt),
-      state: 'WAITING',
+      state: 'waiting',
       message:
         'worker:1-3 got no container (each requests 16 GiB of memory, 4 vcores, 1 yarn.io/gpu; queue research has too little room left: 0 yarn.io/gpu).',
       waitingMs: 172_000,
@@ -165,7 +166,7 @@ export function waitingScene(now = Date.now()): Scene {
       tensorboard: { state: 'waiting', message: 'TensorBoard is asked for when the job runs.' },
     },
     entries: [
-      at(startedAt + 300, 'master-registered', { detail: 'attempt 1' }),
+      at(startedAt + 300, 'master-registered', { message: 'attempt 1' }),
       ...started('worker', 0, startedAt + 1_500, 2, 1),
       ...[1, 2, 3].map((index) => at(startedAt + 400, 'task-requested', { role: 'worker', index })),
     ],
@@ -180,8 +181,8 @@ export function stagedScene(now = Date.now()): Scene {
   return {
     status: { ...job(tasks, startedAt), message: 'Role worker waits until prepare has succeeded.' },
     entries: [
-      at(startedAt + 300, 'master-registered', { detail: 'attempt 1' }),
-      at(startedAt + 300, 'role-waits', { role: 'worker', detail: 'until prepare has succeeded' }),
+      at(startedAt + 300, 'master-registered', { message: 'attempt 1' }),
+      at(startedAt + 300, 'role-waits', { role: 'worker', message: 'until prepare has succeeded' }),
       ...started('prepare', 0, startedAt + 1_500, 2, 1),
       ...running('prepare', 0, startedAt + 6_000, 2, 1),
     ],
@@ -220,7 +221,7 @@ export function failedScene(now = Date.now()): Scene {
   return {
     status: {
       ...job(tasks, startedAt),
-      state: 'FAILED',
+      state: 'failed',
       message: `worker:1 failed 4 times, but only 3 restarts are allowed: ${describeFailure(failure, 'worker')}.`,
       finishedAt,
       generations: 3,
@@ -229,7 +230,7 @@ export function failedScene(now = Date.now()): Scene {
       tensorboard: { state: 'unavailable', message: 'No node has Python 3.9 or newer.' },
     },
     entries: [
-      at(startedAt + 300, 'master-registered', { detail: 'attempt 1' }),
+      at(startedAt + 300, 'master-registered', { message: 'attempt 1' }),
       ...started('worker', 0, startedAt + 1_500, 2, 1),
       ...started('worker', 1, startedAt + 1_600, 3, 1),
       ...running('worker', 0, startedAt + 6_000, 2, 1),
@@ -241,7 +242,7 @@ export function failedScene(now = Date.now()): Scene {
         generation: 1,
         failure,
       }),
-      at(finishedAt, 'job-finished', { result: 'FAILED' }),
+      at(finishedAt, 'job-finished', { state: 'failed' }),
     ],
     logs: { 'worker:1/stderr': stderr.join('\n') },
     charts: { runs: [], message: '' },
@@ -252,7 +253,7 @@ export function largeScene(now = Date.now()): Scene {
   const startedAt = now - 95 * MINUTE;
   const tasks = largeTasks();
   const entries = [
-    at(startedAt + 300, 'master-registered', { detail: 'attempt 1, queue research' }),
+    at(startedAt + 300, 'master-registered', { message: 'attempt 1, queue research' }),
     ...tasks.flatMap(({ role, index, state }, order) => [
       ...(state === 'requested'
         ? [at(startedAt + 800, 'task-requested', { role, index })]
@@ -263,9 +264,9 @@ export function largeScene(now = Date.now()): Scene {
   return {
     status: {
       ...job(tasks, startedAt),
-      applicationId: 'application_1795247621148_0044',
+      id: 'application_1795247621148_0044',
       name: 'resnet50-imagenet-192-workers',
-      state: 'RECOVERING',
+      state: 'recovering',
       message: 'worker:188 got no container (each requests 16 GiB of memory; queue research is full). worker:187 is starting.',
       waitingMs: 12_000,
       generations: 4,
@@ -316,7 +317,7 @@ export function endedScene(now = Date.now()): Scene {
     ...scene,
     status: {
       ...scene.status,
-      state: 'SUCCEEDED',
+      state: 'succeeded',
       finishedAt,
       failure: null,
       notices: [],
@@ -327,7 +328,7 @@ export function endedScene(now = Date.now()): Scene {
       ...(scene.entries ?? []),
       ...[0, 1].map((index) => at(finishedAt - 1_000, 'program-ended', { role: 'worker', index, generation: 2, exit: succeeded })),
       at(finishedAt - 400, 'program-ended', { role: 'evaluator', index: 0, generation: 1, exit: succeeded }),
-      at(finishedAt, 'job-finished', { result: 'SUCCEEDED' }),
+      at(finishedAt, 'job-finished', { state: 'succeeded' }),
     ],
   };
 }
@@ -338,7 +339,7 @@ export const HOSTILE = `<img src=x onerror="document.title='hacked'"><script>doc
 export function hostileScene(now = Date.now()): Scene {
   const scene = runningScene(now);
   const failure = taskFailure({
-    cause: { kind: 'launch', reason: HOSTILE },
+    cause: { kind: 'launch', message: HOSTILE },
     node: HOSTILE,
     lines: [HOSTILE, `\x1b]0;${HOSTILE}\x07`],
   });
@@ -357,8 +358,8 @@ export function hostileScene(now = Date.now()): Scene {
       message: HOSTILE,
       notices: [HOSTILE],
       metrics: { [HOSTILE]: 1 },
-      checkpointDir: HOSTILE,
-      summaryDir: `javascript:${HOSTILE}`,
+      checkpointUri: HOSTILE,
+      summaryUri: `javascript:${HOSTILE}`,
       failure: { role: 'worker', index: 0, ...failure },
       tensorboard: { state: 'unavailable', message: HOSTILE },
       orphanedContainers: scene.status.orphanedContainers.map((each) => ({ ...each, node: HOSTILE })),
@@ -366,7 +367,7 @@ export function hostileScene(now = Date.now()): Scene {
     },
     entries: (scene.entries ?? []).map((entry) => ({
       ...entry,
-      event: entry.role === undefined ? HOSTILE : entry.event,
+      event: entry.role === undefined ? HOSTILE : entry.type,
       detail: HOSTILE,
       node: HOSTILE,
     })),

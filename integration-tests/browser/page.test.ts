@@ -182,8 +182,8 @@ describe('the job’s page', () => {
     scene.status = status;
     await expect.poll(() => announced.textContent(), PATIENT).toBe('State of the job: succeeded.');
     // The job may write curves shortly before its final state, so the page requests the curves once more.
-    const informed = seen.lastIndexOf('answered /tony/api/job');
-    await expect.poll(() => seen.lastIndexOf('asked /tony/api/scalars')).toBeGreaterThan(informed);
+    const informed = seen.lastIndexOf('answered /tony/api/v1/job');
+    await expect.poll(() => seen.lastIndexOf('asked /tony/api/v1/scalars')).toBeGreaterThan(informed);
     // This pause is longer than the polling interval. A page that still polls sends a request within this time.
     await expect(page.waitForRequest(() => true, { timeout: 6_000 })).rejects.toThrow('Timeout');
   });
@@ -191,27 +191,29 @@ describe('the job’s page', () => {
   test('reports that the job is unreachable, and recovers when the job responds again', async (context) => {
     const scene = runningScene();
     const { page } = await shown(context, scene);
-    await page.route('**/tony/api/**', (route) => route.abort('connectionrefused'));
+    await page.route('**/tony/api/v1/**', (route) => route.abort('connectionrefused'));
     const banner = page.locator('.banner');
     await expect.poll(() => banner.innerText(), PATIENT).toContain('Cannot reach the job. It was last seen');
     expect(await banner.innerText()).toContain('tony-ts history show application_1795247621148_0042');
-    await page.unroute('**/tony/api/**');
+    await page.unroute('**/tony/api/v1/**');
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
 
   test('shows how long the ApplicationMaster has not responded, and recovers when it responds again', async (context) => {
     const { page } = await shown(context, runningScene());
     // The requests receive neither a response nor an error, as when the ApplicationMaster's process is suspended.
-    await page.route('**/tony/api/**', () => undefined);
+    await page.route('**/tony/api/v1/**', () => undefined);
     const banner = page.locator('.banner');
     await expect.poll(() => banner.innerText(), PATIENT).toMatch(/The ApplicationMaster has not answered for \d+ s\./);
-    await page.unroute('**/tony/api/**');
+    await page.unroute('**/tony/api/v1/**');
     await expect.poll(() => banner.textContent(), PATIENT).toBe('');
   });
 
   test('does not follow a redirect to another site, and reports it', async (context) => {
     const { page, complaints } = await shown(context, runningScene());
-    await page.route('**/tony/api/job', (route) => route.fulfill({ status: 302, headers: { Location: 'http://elsewhere.example.com/' } }));
+    await page.route('**/tony/api/v1/job', (route) =>
+      route.fulfill({ status: 302, headers: { Location: 'http://elsewhere.example.com/' } }),
+    );
     await expect.poll(() => page.locator('.banner').innerText(), PATIENT).toContain('now redirects to another page');
     expect(complaints.filter((complaint) => complaint.startsWith('request to another origin'))).toEqual([]);
   });

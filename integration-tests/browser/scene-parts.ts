@@ -5,25 +5,25 @@ import type { ScalarCharts } from '../../web/job-view.ts';
 
 export function job(tasks: readonly TaskStatus[], startedAt: number): JobStatus {
   return {
-    applicationId: 'application_1795247621148_0042',
+    id: 'application_1795247621148_0042',
     name: 'mnist-convnet',
     user: 'alice',
     queue: 'research',
-    state: 'RUNNING',
+    state: 'running',
     message: '',
     waitingMs: null,
     predecessorsEndInMs: null,
     failedTask: null,
     masterAttempt: 1,
     generations: 1,
-    submittedAt: startedAt,
+    createdAt: startedAt,
     startedAt,
     finishedAt: null,
     step: 0,
     metrics: {},
     checkpointStep: 0,
-    checkpointDir: 'hdfs://nn.example.com:8020/user/alice/.tony-ts/output/application_1795247621148_0042/checkpoints',
-    summaryDir: 'hdfs://nn.example.com:8020/user/alice/.tony-ts/history/application_1795247621148_0042/summaries',
+    checkpointUri: 'hdfs://nn.example.com:8020/user/alice/.tony-ts/output/application_1795247621148_0042/checkpoints',
+    summaryUri: 'hdfs://nn.example.com:8020/user/alice/.tony-ts/history/application_1795247621148_0042/summaries',
     notices: [],
     failure: null,
     tensorboard: { state: 'off', message: '' },
@@ -57,13 +57,13 @@ export function task(role: string, index: number, changes: Partial<TaskStatus>):
   };
 }
 
-export function usage(rssBytes: number, cpuCores: number, utilizations: readonly number[]): TaskStatus['usage'] {
+export function usage(memoryBytes: number, cpuCores: number, utilizations: readonly number[]): TaskStatus['usage'] {
   const gpus = utilizations.map((utilization, index) => ({ index, utilization, memoryUsedBytes: 9e9, memoryTotalBytes: 16e9 }));
-  return { rssBytes, cpuCores, gpus, stopped: false };
+  return { memoryBytes: memoryBytes, cpuCores, gpus, stopped: false };
 }
 
-export function at(when: number, event: string, details: Omit<HistoryEntry, 'at' | 'event'> = {}): HistoryEntry {
-  return { at: when, event, ...details };
+export function at(when: number, event: string, details: Omit<HistoryEntry, 'at' | 'type'> = {}): HistoryEntry {
+  return { at: when, type: event, ...details };
 }
 
 export function started(role: string, index: number, when: number, container: number, node: number): HistoryEntry[] {
@@ -76,7 +76,7 @@ export function started(role: string, index: number, when: number, container: nu
   return [
     at(when - 1_100, 'task-requested', { role, index }),
     at(when, 'container-allocated', place),
-    at(when + 4_200, 'executor-registered', { ...place, detail: '10.1.2.3:42881', phase: 'idle' }),
+    at(when + 4_200, 'executor-registered', { ...place, message: '10.1.2.3:42881', program: 'idle' }),
   ];
 }
 
@@ -94,7 +94,7 @@ export function samplesOf(tasks: readonly TaskStatus[], from: number, to: number
       return {
         task: `${role}:${index}`,
         step: sample * 60,
-        rssBytes: Math.round((usage?.rssBytes ?? 1e8) * warm * (1 + wave / 4)),
+        memoryBytes: Math.round((usage?.memoryBytes ?? 1e8) * warm * (1 + wave / 4)),
         cpuCores: (usage?.cpuCores ?? 0.1) * warm * (1 + wave * 2),
         gpuUtilization: usage?.gpus[0] === undefined ? null : Math.min(1, usage.gpus[0].utilization * warm * (1 + wave)),
         gpuMemoryBytes: usage?.gpus[0] === undefined ? null : Math.round(9e9 * warm),

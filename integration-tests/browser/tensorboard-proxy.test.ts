@@ -5,7 +5,7 @@ import path from 'node:path';
 import { pino } from 'pino';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished, type TestContext, test } from 'vitest';
-import { jobStatus } from '../../conf/status/job-status.fixture.ts';
+import { reportedJob } from '../../conf/status/job-status.fixture.ts';
 import { SummaryWriter } from '../../contract/summary/summary.ts';
 import { createStorage } from '../../storage/create-storage.ts';
 import { fileUri } from '../../storage/uri.ts';
@@ -36,7 +36,7 @@ const TABS = {
 };
 
 const VIEW: JobView = {
-  status: async () => jobStatus(),
+  status: async () => reportedJob(),
   configuration: async () => ({}),
   events: async (after) => ({ entries: [], next: after }),
   usage: async (after) => ({ samples: [], next: after }),

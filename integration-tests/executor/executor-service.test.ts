@@ -94,7 +94,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
     stream.send({
       heartbeat: {
         generation: 1,
-        usage: { rssBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
+        usage: { memoryBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
         progress: { step: 3, checkpointStep: 2, metrics: { a: 1 }, notices: [], earlyEnd: null },
         clock: 20.5,
       },
@@ -118,7 +118,7 @@ describe("the ApplicationMaster's side of executor streams", () => {
         type: 'heartbeat',
         containerId: CONTAINER,
         generation: 1,
-        usage: { rssBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
+        usage: { memoryBytes: 5, cpuCores: 0.5, gpus: [], stopped: true },
         progress: { step: 3, total: 0, metrics: { a: 1 }, checkpointStep: 2, lostRank: null, notices: [], earlyEnd: null, ending: false },
         clock: 20.5,
       },

@@ -214,7 +214,7 @@ describe('a task executor', () => {
     master.start(1);
     const [pid = 0] = await pids(executor, 1);
     const busy = await master.message('heartbeat', ({ usage }) => (usage?.cpuCores ?? 0) > 0.2);
-    expect(busy.usage?.rssBytes).toBeGreaterThan(1 << 20);
+    expect(busy.usage?.memoryBytes).toBeGreaterThan(1 << 20);
     expect(busy.usage?.stopped).toBe(false);
     process.kill(-pid, 'SIGSTOP');
     await master.message('heartbeat', ({ usage }) => usage?.stopped === true);

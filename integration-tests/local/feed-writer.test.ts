@@ -7,6 +7,7 @@ import { noRecords } from '../../client/connections/job-records.fixture.ts';
 import { type FeedProgress, FeedWriter } from '../../client/feed/feed.ts';
 import { createJobSecrets } from '../../client/job/job-secrets.ts';
 import { CREDENTIALS } from '../../conf/job.ts';
+import { unreportedJob } from '../../conf/status/job-info.ts';
 import type { Secret } from '../../platform/secret.ts';
 import { type FeedAddress, MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
 import { HANGS_MS } from '../until.ts';
@@ -34,11 +35,11 @@ function newWriter(
   onProgress: (progress: FeedProgress) => void = () => {},
 ): FeedWriter {
   const job = {
-    applicationId: 'local_1_1',
+    id: 'local_1_1',
     trackingUrl: null,
     records: noRecords(),
     pages: async () => null,
-    observe: async () => ({ phase: 'RUNNING', waiting: '', status: null, masterSilentMs: null, result: null }),
+    observe: async () => unreportedJob({ id: 'local_1_1', state: 'running' }),
     kill: async () => false,
     logs: async () => [],
     output: async () => null,

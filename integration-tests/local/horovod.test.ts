@@ -29,7 +29,7 @@ test('processes meet as those of Horovod do, and after a failure again, with the
   expect((await submitted.result).exitCode).toBe(0);
   const paths = localPaths(root, id);
   const final = JSON.parse(await readFile(path.join(paths.history, 'final.json'), 'utf8')) as JobStatus;
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2 });
+  expect(final).toMatchObject({ state: 'succeeded', generations: 2 });
   const containers = await readdir(paths.containers);
   const outputs = await Promise.all(
     containers.map((container) => readFile(path.join(paths.containers, container, 'logs', 'stdout'), 'utf8').catch(() => '')),

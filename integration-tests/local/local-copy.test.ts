@@ -74,7 +74,7 @@ if (cluster.generation === 1) await new Promise(() => setInterval(() => {}, 1000
   expect(survivor[1]).toMatchObject({ before: survivor[0].after, after: survivor[0].after, scratch: survivor[0].scratch });
   expect(new Set([...survivor[1].ids, ...failed[1].ids]).size).toBe(1200);
 
-  const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
+  const { id: applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { id: string };
   const { containers } = localPaths(root, applicationId);
   // The final status appears before the job's containers have ended.
   await until(() => !existsSync(survivor[0].scratch), { describe: () => readdir(containers, { recursive: true }) });

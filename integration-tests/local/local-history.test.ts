@@ -21,29 +21,32 @@ test('a detached local job prints the URL of its pages, and leaves a history', a
   const env = { HOME: folder };
   const { stdout } = await runCommand(['submit', '--conf', file, '--local', '--detach', '--output', 'json'], { env });
   const submitted = jsonLines(stdout).find(({ type }) => type === 'submitted');
-  const pages = jsonLines(stdout).find(({ type }) => type === 'pages');
-  const id = String(submitted?.applicationId);
+  const { urls } = jsonLines(stdout).find(({ type }) => type === 'pages') as unknown as { urls: { pages: string } };
+  const id = String(submitted?.id);
   try {
-    expect(String(pages?.url)).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?token=\w{20,}$/);
+    expect(urls.pages).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?token=\w{20,}$/);
     // Exchanges the token for a cookie, as a browser does.
-    const entered = await fetch(String(pages?.url), { redirect: 'manual' });
+    const entered = await fetch(urls.pages, { redirect: 'manual' });
     const cookie = entered.headers.get('set-cookie')?.split(';')[0] ?? '';
-    const { origin } = new URL(String(pages?.url));
+    const { origin } = new URL(urls.pages);
     expect((await fetch(`${origin}/`, { headers: { cookie } })).status).toBe(200);
-    expect(await (await fetch(`${origin}/tony/api/job`, { headers: { cookie } })).json()).toMatchObject({ applicationId: id, name: 'nap' });
+    expect(await (await fetch(`${origin}/tony/api/v1/job`, { headers: { cookie } })).json()).toMatchObject({
+      id,
+      name: 'nap',
+    });
     expect((await fetch(`${origin}/`)).status).toBe(403);
-    expect((await runCommand(['status', id], { env })).stdout).toContain(`pages: ${pages?.url}`);
+    expect((await runCommand(['status', id], { env })).stdout).toContain(`pages: ${urls.pages}`);
     const status = await runCommand(['status', id, '--output', 'json'], { env });
-    expect(jsonLines(status.stdout)).toMatchObject([{ applicationId: id, pages: pages?.url }]);
+    expect(jsonLines(status.stdout)).toMatchObject([{ id, urls: { pages: urls.pages } }]);
     expect(jsonLines((await runCommand(['history', '--local', '--output', 'json'], { env })).stdout)).toMatchObject([
-      { applicationId: id, finishedAt: null },
+      { id, finishedAt: null },
     ]);
     expect((await runCommand(['cache', 'prune', '--local', '--older-than', '0s'], { env })).stdout).toBe('0 entries, 0 B removed\n');
   } finally {
     await runCommand(['kill', id], { env });
   }
   expect((await runCommand(['status', id], { env })).stdout).not.toContain('pages:');
-  expect((await runCommand(['history', '--local'], { env })).stdout).toMatch(new RegExp(`^${id} +nap +KILLED`, 'm'));
+  expect((await runCommand(['history', '--local'], { env })).stdout).toMatch(new RegExp(`^${id} +nap +killed`, 'm'));
   expect((await runCommand(['history', 'show', id], { env })).stdout).toMatch(/worker:0 +stopped/);
   // The final status appears before the job has written its last line.
   const { masterAddress } = localPaths(path.join(folder, '.tony-ts', 'local'), id);
@@ -80,15 +83,15 @@ test('tensorboard shows the curves of an ended job, and leaves no files or proce
   await mkdir(train, { recursive: true });
   const scalars = [1, 2, 3].map((step) => encodeScalars(1_700_000_000 + step, step, [{ tag: 'loss', value: 1 / step }]));
   await writeFile(path.join(train, 'events.out.tfevents.1700000000.x'), Buffer.concat([encodeFileVersion(1_700_000_000), ...scalars]));
-  const status = jobStatus({ applicationId: id, state: 'SUCCEEDED', finishedAt: 5, summaryDir: fileUri(path.join(history, 'summaries')) });
+  const status = jobStatus({ id, state: 'succeeded', finishedAt: 5, summaryUri: fileUri(path.join(history, 'summaries')) });
   await writeFile(path.join(history, 'final.json'), JSON.stringify(status));
   const command = startCommand(['tensorboard', id, '--no-open'], { env: { TONY_LOCAL_DIR: path.join(folder, 'local'), TMPDIR: folder } });
   const [, url = ''] = await command.output(/^tensorboard: (\S+)$/m);
   const [base = '', token = ''] = url.split('?token=');
   const headers = { authorization: `Bearer ${token}` };
   const get = (target: string): Promise<Response> => fetch(`${base}${target}`, { headers });
-  await until(async () => ((await (await get('tony/api/job')).json()) as JobStatus).tensorboard.state === 'ready', {
-    describe: async () => JSON.stringify(((await (await get('tony/api/job')).json()) as JobStatus).tensorboard),
+  await until(async () => ((await (await get('tony/api/v1/job')).json()) as JobStatus).tensorboard.state === 'ready', {
+    describe: async () => JSON.stringify(((await (await get('tony/api/v1/job')).json()) as JobStatus).tensorboard),
   });
   expect(await (await get('')).text()).toContain('tb-relative-root');
   await until(async () => ((await (await get('data/runs')).json()) as string[]).includes('train'), {

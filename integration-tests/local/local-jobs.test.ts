@@ -82,7 +82,7 @@ ${options.yaml ?? 'roles: {worker: {instances: 2, kind: gang}}'}
     go: () => writeFileSync(path.join(out, 'go'), ''),
     status: async () => {
       const { http, token } = JSON.parse(readFileSync(paths.masterAddress, 'utf8')) as { http: string; token: string };
-      const answer = await fetch(`${http}/tony/api/job`, {
+      const answer = await fetch(`${http}/tony/api/v1/job`, {
         headers: { authorization: `Bearer ${token}` },
         signal: AbortSignal.timeout(5_000),
       });
@@ -154,7 +154,7 @@ async function succeeds(job: Job): Promise<JobStatus> {
   job.go();
   const final = await job.final();
   expect(final.message).toBe('');
-  expect(final.state).toBe('SUCCEEDED');
+  expect(final.state).toBe('succeeded');
   expect(final.tasks.map(({ state }) => state)).toEqual(final.tasks.map(() => 'succeeded'));
   await job.quiet();
   return final;
@@ -181,9 +181,9 @@ describe('a job on this machine', () => {
     });
     const { exitCode, stdout }: CommandResult = await job.command.result;
     expect(exitCode).toBe(1);
-    expect(stdout).toContain('FAILED');
+    expect(stdout).toContain('failed');
     const final = await job.final();
-    expect(final.state).toBe('FAILED');
+    expect(final.state).toBe('failed');
     expect(final.message).toMatch(/worker:1/);
     expect(final.message).toContain('cause 3');
     await job.quiet();
@@ -242,7 +242,7 @@ describe('a job on this machine', () => {
     const master = (JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number }).pid;
     process.kill(master, 'SIGKILL');
     await until(async () => (await job.status()).masterAttempt === 2, { describe: () => job.status().catch(() => 'no answer') });
-    await until(async () => (await job.status()).state === 'RUNNING', { describe: () => job.status().catch(() => 'no answer') });
+    await until(async () => (await job.status()).state === 'running', { describe: () => job.status().catch(() => 'no answer') });
     expect(await containers()).toEqual(before);
     expect(programs.every(isAlive)).toBe(true);
     const final = await succeeds(job);
@@ -273,7 +273,7 @@ describe('a job on this machine', () => {
     const programs = await bothRun(job, 1);
     const { pid } = JSON.parse(readFileSync(job.paths.masterAddress, 'utf8')) as { pid: number };
     process.kill(pid, 'SIGTERM');
-    expect(await job.final()).toMatchObject({ state: 'KILLED' });
+    expect(await job.final()).toMatchObject({ state: 'killed' });
     await job.quiet();
     expect(programs.filter(isAlive)).toEqual([]);
   });
@@ -281,7 +281,7 @@ describe('a job on this machine', () => {
   test('leaves its history but no processes, keeps secrets out of arguments, environments, logs, job.json and history, and makes files with secrets private', async () => {
     const job = await startJob();
     await bothRun(job, 1);
-    expect(await job.status()).toMatchObject({ state: 'RUNNING', generations: 1, masterAttempt: 1 });
+    expect(await job.status()).toMatchObject({ state: 'running', generations: 1, masterAttempt: 1 });
     const file = path.join(job.paths.work(job.paths.masterContainer(1)), 'credentials');
     const { secrets } = decodeCredentials(readFileSync(file));
     const jobSecret = Buffer.from(secrets.get(CREDENTIALS.jobSecret)?.reveal() ?? []);
@@ -370,7 +370,7 @@ roles: {worker: {instances: 2, restart: {maxRestarts: 1}, command: '${command}'}
       yaml: onGpus(2, 'echo $RANK/$WORLD_SIZE $LOCAL_RANK $GROUP_RANK; echo $CUDA_VISIBLE_DEVICES; printf end'),
       path: await pathWithGpus(4),
     });
-    expect((await job.final()).state).toBe('SUCCEEDED');
+    expect((await job.final()).state).toBe('succeeded');
     const lines = stdoutOf(job);
     const devices = [0, 1, 2, 3].map((rank) => lines.find((line) => line.startsWith(`[rank ${rank}] `) && line.includes(',')));
     expect(new Set(devices.map((line) => line?.split('] ')[1]))).toEqual(new Set(['0,1', '2,3']));
@@ -382,7 +382,7 @@ roles: {worker: {instances: 2, restart: {maxRestarts: 1}, command: '${command}'}
   test('a task that sees fewer GPUs than it requests fails with the reason', async () => {
     const job = await startJob({ framework: 'pytorch', yaml: onGpus(2, 'true'), path: await pathWithGpus(1) });
     const final = await job.final();
-    expect(final.state).toBe('FAILED');
+    expect(final.state).toBe('failed');
     expect(final.message).toContain('the task requests 2 GPUs, but its container sees only 1');
     await job.quiet();
   });
@@ -392,7 +392,7 @@ roles: {worker: {instances: 2, restart: {maxRestarts: 1}, command: '${command}'}
       'if [ $RANK = 3 ] && [ $TONY_GENERATION = 1 ]; then echo cause >&2; kill -9 $$; fi; [ $TONY_GENERATION = 2 ] || sleep 1000';
     const job = await startJob({ framework: 'pytorch', yaml: yaml(program) });
     const final = await job.final();
-    expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2 });
+    expect(final).toMatchObject({ state: 'succeeded', generations: 2 });
     const failed = JSON.stringify(final.tasks.find(({ index }) => index === 1));
     expect(failed).toContain('SIGKILL');
     expect(failed).toContain('[rank 3] cause');

@@ -36,9 +36,9 @@ test.skipIf(python === null)(
     expect((await submitted.result).exitCode).toBe(0);
     const paths = localPaths(root, id);
     const final = JSON.parse(await readFile(path.join(paths.history, 'final.json'), 'utf8')) as JobStatus;
-    expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150 });
+    expect(final).toMatchObject({ state: 'succeeded', generations: 2, checkpointStep: 150 });
     const shown = await runCommand(['history', 'show', id], { env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined } });
-    expect(shown.stdout).toMatch(/SUCCEEDED {2}step \d+ {2}loss [\d.]+/);
+    expect(shown.stdout).toMatch(/succeeded {2}step \d+ {2}loss [\d.]+/);
     const container = final.tasks.find(({ index }) => index === 0)?.containerId ?? '';
     const output = await readFile(path.join(paths.containers, container, 'logs', 'stdout'), 'utf8');
     const alone = await execute(python as string, ['train.py'], {

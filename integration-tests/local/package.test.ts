@@ -38,5 +38,5 @@ test('the packed package installs in an empty prefix and trains from there', asy
   };
   await run('init', 'my-job', '--yes');
   const lines = jsonLines(await run('submit', '--local', '--conf', 'my-job/job.yaml', '--output', 'json'));
-  expect(lines.at(-1)).toMatchObject({ type: 'result', state: 'SUCCEEDED' });
+  expect(lines.at(-1)).toMatchObject({ type: 'result', state: 'succeeded' });
 });

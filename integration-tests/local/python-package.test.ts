@@ -106,7 +106,7 @@ print(json.dumps(codes))
     ['COMMAND_MISSING', 'the command no-such-command does not exist on this machine'],
     ['COMMAND_FAILED', 'tony-ts status exited with code 1: boom'],
     ['COMMAND_FAILED', 'tony-ts printed a line that is not a JSON object: 1'],
-    ['USAGE', "'--yes' is neither an application ID nor a task"],
+    ['USAGE', "'--yes' is neither a job ID nor a task"],
   ]);
 });
 
@@ -138,7 +138,7 @@ def operator(program):
     where = {"command": ["${process.execPath}", "${COMMAND}"], "environment": {"TONY_LOCAL_DIR": "${folder}/local"}}
     return TonyOperator(task_id="train", conf="${folder}/job.yaml", set={"command": program}, local=True, **where)
 done = operator("python3 -c 'import tony; tony.report(loss=0.5, step=7)'").execute({"ti": Instance()})
-seen = [done["id"] == pushed["application_id"], done["state"], done["step"], done["metrics"]]
+seen = [done["id"] == pushed["job_id"], done["state"], done["step"], done["metrics"]]
 endless = operator("sleep 100")
 class Killing(Instance):
     def xcom_push(self, key, value):
@@ -146,12 +146,12 @@ class Killing(Instance):
 try:
     endless.execute({"ti": Killing()})
 except TonyError as error:
-    seen.append([error.code, "KILLED" in error.message])
+    seen.append([error.code, "was killed" in error.message])
 print(json.dumps(seen))
 `;
   const { TONY_CACHE_DIR = '', HOME = '' } = environment({});
   const found = await python(script, { PYTHONPATH: `${path.join(ROOT, 'python')}:${folder}`, TONY_CACHE_DIR, HOME });
-  expect(found).toEqual([true, 'SUCCEEDED', 7, { loss: 0.5 }, ['JOB_FAILED', true]]);
+  expect(found).toEqual([true, 'succeeded', 7, { loss: 0.5 }, ['JOB_FAILED', true]]);
 });
 
 test('outside a job, the package behaves as for a single process', async () => {

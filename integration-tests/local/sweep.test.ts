@@ -107,7 +107,7 @@ test('a sweep of six configurations on two tasks repeats only the current trial 
   const csv = (await readFile(path.join(output, 'results.csv'), 'utf8')).trimEnd().split('\n');
   expect(csv[0]).toBe('trial,rate,units,accuracy,loss,seconds');
   expect(csv.slice(1).map((line) => line.split(',')[0])).toEqual(trials.map(({ name }) => name));
-  const { applicationId, summaryDir } = jsonLines(stdout).at(-1) as { applicationId: string; summaryDir: string };
+  const { id: applicationId, summaryUri: summaryDir } = jsonLines(stdout).at(-1) as { id: string; summaryUri: string };
   const containers = path.join(folder, 'jobs', 'jobs', applicationId, 'containers');
   const logs = await Promise.all(
     (await readdir(containers)).map((name) => readFile(path.join(containers, name, 'logs', 'stdout'), 'utf8').catch(() => '')),
@@ -148,7 +148,7 @@ test('a sweep of a Python program on two tasks repeats only the current trial of
   const { stdout, stderr, exitCode } = await command.result;
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
 
-  const { applicationId, summaryDir } = jsonLines(stdout).at(-1) as { applicationId: string; summaryDir: string };
+  const { id: applicationId, summaryUri: summaryDir } = jsonLines(stdout).at(-1) as { id: string; summaryUri: string };
   const output = path.join(folder, 'jobs', 'output', applicationId, 'sweep');
   const starts = (await readdir(begun)).map((name) => name.slice(0, 11)).sort();
   expect(starts).toEqual([0, 1, 2, 3, 3, 4, 5].map((index) => `trial-0000${index}`));

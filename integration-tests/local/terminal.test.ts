@@ -59,7 +59,7 @@ describe.each([80, 200])('in %d columns', (columns) => {
     const text = await ended(terminal, 0);
     expect(text.match(/^TASK\s+STATE/gm)).toHaveLength(1);
     expect(text).toMatch(
-      /^hello {2}SUCCEEDED .*\nTASK .*\nworker:0 +succeeded .*\nworker:1 +succeeded .*\nevaluator:0 .*\nlocal_\d+_\d+ SUCCEEDED$/m,
+      /^hello {2}succeeded .*\nTASK .*\nworker:0 +succeeded .*\nworker:1 +succeeded .*\nevaluator:0 .*\nlocal_\d+_\d+ succeeded$/m,
     );
   });
 
@@ -71,8 +71,8 @@ describe.each([80, 200])('in %d columns', (columns) => {
     const words = (lines: string): string => lines.replace(/\s+/g, ' ');
     expect(text).toMatch(/^worker:1 failed/m);
     expect(text).toMatch(/^worker:1 +failed 3/m);
-    const end = text.slice(text.search(/^local_\d+_\d+ FAILED$/m));
-    expect(words(end)).toMatch(/^local_\d+_\d+ FAILED worker:1 .*exited with code 3/);
+    const end = text.slice(text.search(/^local_\d+_\d+ failed$/m));
+    expect(words(end)).toMatch(/^local_\d+_\d+ failed worker:1 .*exited with code 3/);
     expect(words(end)).toContain(why);
     const id = /local_\d+_\d+/.exec(text)?.[0] ?? '';
     for (const command of ['status', 'logs', 'events', 'history show', 'attach']) {
@@ -133,7 +133,7 @@ test('logs of several tasks differ in colour and are aligned', async () => {
   // A message about a job that has not started has no task prefix.
   const states = async (): Promise<string[]> => {
     const { stdout: json } = await runCommand(['status', id, '--output', 'json'], { env: place.env });
-    return (JSON.parse(json) as { status: JobStatus }).status.tasks.map(({ state }) => state);
+    return (JSON.parse(json) as JobStatus).tasks.map(({ state }) => state);
   };
   const running = async () => (await states()).filter((state) => state === 'running').length === 11;
   await until(running, { describe: states });
@@ -162,12 +162,12 @@ test('Ctrl-C asks whether to continue or to kill the job', async () => {
   terminal.type('x');
   terminal.type('k');
   const text = await ended(terminal, 1);
-  expect(text).toMatch(/local_\d+_\d+ KILLED\nThe user killed the job\.$/);
+  expect(text).toMatch(/local_\d+_\d+ killed\nThe user killed the job\.$/);
   expect(text).not.toContain('or continue (c)?');
   expect(text).toMatch(/^GET http:\S+\/tony\/api\/job: HTTP 200/m);
   expect(text.match(/^TASK /gm)).toHaveLength(1);
   const id = /local_\d+_\d+/.exec(text)?.[0] ?? '';
-  expect((await runCommand(['status', id], { env: place.env })).stdout).toContain(`${id} KILLED`);
+  expect((await runCommand(['status', id], { env: place.env })).stdout).toContain(`${id} killed`);
 });
 
 test('Ctrl-C ends logs -f, but not the job', async () => {

@@ -11,7 +11,7 @@ test('two workers learn to classify names from two lists, including names that a
   const words = ['submit', '--local', '--output', 'json', '--conf', path.join(ROOT, 'examples', 'text', 'job.yaml')];
   const { exitCode, stdout, stderr } = await runCommand(words, { env: { TONY_LOCAL_DIR: root } });
   expect(exitCode, stderr + stdout).toBe(0);
-  const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
+  const { id: applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { id: string };
   const { history } = localPaths(root, applicationId);
   const final = JSON.parse(await readFile(path.join(history, 'final.json'), 'utf8')) as JobStatus;
   expect(final.tasks.map(({ role, index, state }) => `${role}:${index} ${state}`)).toEqual(['worker:0 succeeded', 'worker:1 succeeded']);

@@ -14,11 +14,11 @@ test.each(MIGRATION_CASES.filter(({ quick }) => quick))('$name', async (each) =>
   const imported = await runCommand(['import', 'tony.xml', ...importOptions(each), '--to', 'job.yaml'], at);
   expect(imported).toMatchObject({ exitCode: 0, stdout: expect.not.stringContaining('Still needed') });
   const { stdout, exitCode } = await runCommand(['submit', '--local', '--conf', 'job.yaml', '--output', 'json'], at);
-  const result = jsonLines(stdout).at(-1) as { state: string; applicationId: string; diagnostics: string };
-  expect(result.state, result.diagnostics).toBe(each.succeeds ? 'SUCCEEDED' : 'FAILED');
+  const result = jsonLines(stdout).at(-1) as { state: string; id: string; message: string };
+  expect(result.state, result.message).toBe(each.succeeds ? 'succeeded' : 'failed');
   expect(exitCode).toBe(each.succeeds ? 0 : 1);
   expect(resultsIn(out)).toEqual(each.results);
-  const shown = await runCommand(['status', result.applicationId, '--output', 'json'], at);
-  const [{ status }] = jsonLines(shown.stdout) as [{ status: JobStatus }];
+  const shown = await runCommand(['status', result.id, '--output', 'json'], at);
+  const [status] = jsonLines(shown.stdout) as unknown as [JobStatus];
   expect(Object.fromEntries(status.tasks.map(({ role, index, state }) => [`${role}:${index}`, state]))).toMatchObject(each.tasks);
 });

@@ -34,7 +34,7 @@ describe.skipIf(problem !== null)('cgroups', () => {
     const id = /application_\d+_\d+/.exec(stdout)?.[0] ?? '';
     const status = async (): Promise<JobStatus | null> => {
       const [answer] = jsonLines((await cluster.run(['status', id, '--output', 'json'])).stdout);
-      return (answer as { status: JobStatus | null } | undefined)?.status ?? null;
+      return (answer as JobStatus | undefined) ?? null;
     };
     const { tasks } = await until(
       async () => {

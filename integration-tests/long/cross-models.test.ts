@@ -28,7 +28,7 @@ test('models on HDFS make the same predictions and train on in TensorFlow.js and
   await writeFile(file, JSON.stringify(JOB));
   const job = await SubmittedJob.submit(cluster, file);
   const final = await job.ended();
-  expect(final, await job.output()).toMatchObject({ state: 'SUCCEEDED', message: '' });
+  expect(final, await job.output()).toMatchObject({ state: 'succeeded', message: '' });
   const results = async (name: string) => {
     const text = (await cluster.hdfsRead(`/user/${USER}/.tony-ts/output/${job.id}/${name}.json`)).toString();
     return JSON.parse(text) as { readonly differences: Readonly<Record<string, number>> };

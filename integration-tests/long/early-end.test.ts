@@ -40,8 +40,8 @@ async function sees({ seen }: Run, task: string, record: string): Promise<void> 
   await until(async () => (await seen(task)).includes(record), { describe: `${task}: ${record}` });
 }
 
-async function steps({ checkpointDir }: JobStatus): Promise<string[]> {
-  const tree = await cluster.hdfsTree(new URL(checkpointDir).pathname);
+async function steps({ checkpointUri }: JobStatus): Promise<string[]> {
+  const tree = await cluster.hdfsTree(new URL(checkpointUri).pathname);
   return tree.flatMap(({ path: name }) => (/\/step-\d+$/.test(name) ? [path.basename(name)] : [])).sort();
 }
 
@@ -57,7 +57,7 @@ test('a program that endAfter or the end of the job stops gets SIGTERM, and save
   await sees(run, 'helper-0', STARTED);
   await run.create('go');
   const final = await run.job.ended();
-  expect(final.state).toBe('SUCCEEDED');
+  expect(final.state).toBe('succeeded');
   expect(await run.seen('follower-0')).toEqual(SAVED_ON_SIGNAL);
   expect(await run.seen('helper-0')).toEqual(SAVED_ON_SIGNAL);
   expect(await steps(final)).toEqual(['step-1', 'step-2']);
@@ -73,7 +73,7 @@ test('the programs of a job that fails get SIGTERM, and save a checkpoint', asyn
   await sees(run, 'worker-0', STARTED);
   await run.create('go');
   const final = await run.job.ended();
-  expect(final.state).toBe('FAILED');
+  expect(final.state).toBe('failed');
   expect(await run.seen('worker-0')).toEqual(SAVED_ON_SIGNAL);
   expect(await steps(final)).toEqual(['step-3']);
 });
@@ -84,7 +84,7 @@ test('a program at its time limit gets SIGTERM, and the next generation continue
   await sees(run, 'worker-0', restarted);
   await run.create('end');
   const final = await run.job.ended();
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2 });
+  expect(final).toMatchObject({ state: 'succeeded', generations: 2 });
   expect(final.tasks[0]?.failure?.cause.kind).toBe('time-limit');
   expect(await run.seen('worker-0')).toEqual([...SAVED_ON_SIGNAL, restarted]);
 });
@@ -106,7 +106,7 @@ test('before the gang restarts, and before a kill ends the job, a program has th
   expect(await run.seen('worker-0')).toEqual([...SAVED_ON_SIGNAL, restarted]);
   expect(await cluster.run(['kill', run.job.id, '--yes'])).toMatchObject({ exitCode: 0 });
   const final = await run.job.ended();
-  expect(final).toMatchObject({ state: 'KILLED', message: `Killed by ${USER} with tony-ts kill.` });
+  expect(final).toMatchObject({ state: 'killed', message: `Killed by ${USER} with tony-ts kill.` });
   expect((await run.seen('worker-0')).slice(-2)).toEqual(['generation 2: SIGTERM, stopping False', 'generation 2: saved, stopping False']);
   expect(await run.seen('hasty-0')).toEqual([STARTED, 'generation 1: SIGTERM, stopping False']);
 });
@@ -134,12 +134,12 @@ test('before a preemption, should_checkpoint() is true, and the next generation 
   });
   await sees(fuller, 'worker-0', STARTED);
   await fuller.create('end');
-  expect(await fuller.job.ended()).toMatchObject({ state: 'SUCCEEDED' });
+  expect(await fuller.job.ended()).toMatchObject({ state: 'succeeded' });
   const restarted = 'generation 2: starts after 5';
   await sees(run, 'worker-0', restarted);
   await sees(run, 'worker-1', restarted);
   await run.create('end');
-  expect(await run.job.ended()).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 5 });
+  expect(await run.job.ended()).toMatchObject({ state: 'succeeded', generations: 2, checkpointStep: 5 });
   // The program of a container that YARN does not take also gets SIGTERM before the next generation.
   const seen = await run.seen('worker-0');
   expect([...seen.slice(0, 3), seen.at(-1)]).toEqual([

@@ -22,6 +22,6 @@ test.each([
   const data = example === 'scikit-learn' ? [] : [`data.mnist=${MNIST}`];
   const job = await SubmittedJob.submit(cluster, path.join(source, 'job.yaml'), data);
   const final = await job.ended(900_000);
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 1, message: '' });
+  expect(final).toMatchObject({ state: 'succeeded', generations: 1, message: '' });
   expect(await job.output()).toMatch(result);
 });

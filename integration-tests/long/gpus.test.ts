@@ -59,7 +59,7 @@ test('two tasks on a node without GPU isolation get different GPUs, and their st
     [[1, Math.fround(0.12)]],
   ]);
   await go();
-  expect(await job.ended()).toMatchObject({ state: 'SUCCEEDED' });
+  expect(await job.ended()).toMatchObject({ state: 'succeeded' });
   const lines = [...(await job.output()).matchAll(/device (\d) (\d) 1$/gm)].map(([, rank, device]) => ({ rank, device }));
   expect(lines.map(({ rank }) => rank).sort()).toEqual(['0', '1']);
   expect(lines.map(({ device }) => device).sort()).toEqual(['0', '1']);
@@ -68,7 +68,7 @@ test('two tasks on a node without GPU isolation get different GPUs, and their st
 test('a task with two GPUs runs a process for each of them', async () => {
   const { job, go } = await submit(1, 2);
   await go();
-  expect(await job.ended()).toMatchObject({ state: 'SUCCEEDED' });
+  expect(await job.ended()).toMatchObject({ state: 'succeeded' });
   expect([...(await job.output()).matchAll(/device (\d) (\d) 2$/gm)].map(([, rank, device]) => [rank, device]).sort()).toEqual([
     ['0', '0'],
     ['1', '1'],
@@ -79,7 +79,7 @@ test('a task that sees fewer GPUs than YARN has allocated fails with the reason'
   const { job } = await submit(1, 3);
   const { state, message } = await job.ended();
   expect({ state, message }).toEqual({
-    state: 'FAILED',
+    state: 'failed',
     message: expect.stringContaining('the task requests 3 GPUs, but its container sees only 2'),
   });
 });

@@ -39,7 +39,7 @@ test.skipIf(!existsSync(HOROVOD))(
       ...['heartbeat.interval=500ms', 'runtime=system', ...Object.entries(env).map(([name, value]) => `env.${name}=${value}`)],
     ]);
     const final = await endAfterKill(job);
-    expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150 });
+    expect(final).toMatchObject({ state: 'succeeded', generations: 2, checkpointStep: 150 });
     const resumed = [...(await job.output()).matchAll(/rank (\d) resumes after step 50/g)].map(([, rank]) => Number(rank));
     expect(resumed.sort()).toEqual([0, 1, 2, 3]);
     const launch = ['-m', 'horovod.runner.launch', '--gloo', '-np', '4', '--network-interfaces', 'lo', PYTHON, ...PROGRAM, '--data', data];

@@ -96,7 +96,7 @@ describe('with only a file of delegation tokens', () => {
     ]);
 
     const first = await client.submit('echo out of worker');
-    await client.reaches(first.id, 'SUCCEEDED');
+    await client.reaches(first.id, 'succeeded');
     const endedAt = Date.now();
     const logs = () => client.run('logs', first.id, 'worker:0');
     await until(async () => (await logs()).stdout.includes('out of worker'), { describe: logs });
@@ -105,14 +105,14 @@ describe('with only a file of delegation tokens', () => {
     await until(() => Date.now() - endedAt > 45_000, { describe: 'the tokens of the first job are removed' });
     const second = await client.submit('exec sleep 600');
     expect(second.stderr).not.toContain('error');
-    await client.reaches(second.id, 'RUNNING');
+    await client.reaches(second.id, 'running');
     expect((await client.run('list')).stdout).toContain(second.id);
     expect(await client.run('exec', second.id, 'worker:0', '--', 'sh', '-c', 'echo $TONY_ROLE')).toMatchObject({ stdout: 'worker\n' });
     expect((await client.run('logs', second.id)).stderr).toMatch(
       /^error: The NodeManager \S+ shows logs only to users with a Kerberos ticket\.\nhint: Run `tony-ts logs/,
     );
     expect(await client.run('kill', second.id)).toMatchObject({ exitCode: 0 });
-    await client.reaches(second.id, 'KILLED');
+    await client.reaches(second.id, 'killed');
   });
 
   test('submit follows a job to its end and shows its output, and after an interrupt, the job can be killed', async () => {
@@ -120,23 +120,23 @@ describe('with only a file of delegation tokens', () => {
     const client = new Client(await temporaryFolder(), { HADOOP_TOKEN_FILE_LOCATION: file });
     const ended = await (await client.follow('echo out of worker')).result;
     expect(ended.exitCode, ended.stderr).toBe(0);
-    expect(ended.stdout).toMatch(/^worker:0 \| out of worker\n(.*\n)*application_\d+_\d+ SUCCEEDED$/m);
+    expect(ended.stdout).toMatch(/^worker:0 \| out of worker\n(.*\n)*application_\d+_\d+ succeeded$/m);
 
     const endless = await client.follow('exec sleep 600');
     const [id] = await endless.output(/application_\d+_\d+/);
-    await client.reaches(id, 'RUNNING');
+    await client.reaches(id, 'running');
     endless.signal('SIGINT');
     // Without a terminal, the user cannot answer whether to kill the job.
     expect(await endless.result).toMatchObject({ exitCode: 130, stdout: expect.stringContaining('detached; the job continues.') });
     expect(await client.run('kill', id)).toMatchObject({ exitCode: 0 });
-    await client.reaches(id, 'KILLED');
+    await client.reaches(id, 'killed');
   });
 
   test('a renewer other than the ResourceManager, and a cancelled token, are reported with the next step', async () => {
     const file = await writeTokens('alice', 'bob', `127.0.0.1:${cluster.ports.resourcemanager.client}`);
     const client = new Client(await temporaryFolder(), { HADOOP_TOKEN_FILE_LOCATION: file });
     const { id } = await client.submit('exec sleep 600');
-    await client.reaches(id, 'FAILED');
+    await client.reaches(id, 'failed');
     expect((await client.run('status', id)).stdout).toMatch(
       /The ResourceManager cannot renew the token \w+ for 127\.0\.0\.1:\d+, which names bob as its renewer\. .* hdfs fetchdt --renewer yarn FILE\./,
     );
@@ -161,7 +161,7 @@ test('a command that follows a job waits for a new ticket when its ticket has ex
   await kinit('1h');
   await command.output(/The new Kerberos ticket is valid\./);
   await writeFile(end, '');
-  expect(await command.result).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('SUCCEEDED') });
+  expect(await command.result).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('succeeded') });
 });
 
 describe('a rejected login is reported with its cause and the next step', () => {

@@ -29,7 +29,7 @@ async function submit(cluster: TestCluster, lines: readonly string[]): Promise<{
 
 async function statusOf(cluster: TestCluster, id: string): Promise<JobStatus | null> {
   const { stdout } = await cluster.run(['status', id, '--output', 'json'], { env: cluster.environment(USER) });
-  return (jsonLines(stdout)[0] as { status: JobStatus | null } | undefined)?.status ?? null;
+  return (jsonLines(stdout)[0] as unknown as JobStatus | undefined) ?? null;
 }
 
 function reaches(cluster: TestCluster, id: string, holds: (status: JobStatus) => boolean): Promise<JobStatus> {
@@ -45,7 +45,7 @@ function reaches(cluster: TestCluster, id: string, holds: (status: JobStatus) =>
 /** Expects that the job ended well, without a restart of a program or of the ApplicationMaster. */
 async function expectUndisturbed(cluster: TestCluster, id: string): Promise<void> {
   const ended = await reaches(cluster, id, ({ finishedAt }) => finishedAt !== null);
-  expect(ended).toMatchObject({ state: 'SUCCEEDED', generations: 1, masterAttempt: 1 });
+  expect(ended).toMatchObject({ state: 'succeeded', generations: 1, masterAttempt: 1 });
   expect(ended.tasks.map(({ attempts, failures }) => [attempts, failures])).toEqual([
     [1, 0],
     [1, 0],

@@ -117,13 +117,13 @@ test('Apache httpd authenticates users with Kerberos, and the history server sho
     return { status: Number(stdout.slice(end + 1)), body: stdout.slice(0, end) };
   };
   const names = async (user: string): Promise<string[]> =>
-    (JSON.parse((await asked(user, 'tony/api/history')).body) as HistoryList).jobs.map(({ name }) => name);
+    (JSON.parse((await asked(user, 'tony/api/v1/history')).body) as HistoryList).jobs.map(({ name }) => name);
 
   await until(async () => (await asked(null, 'tony/')).status === 401, { describe: 'Apache httpd requires a ticket' });
   expect(await names('alice')).toEqual(['shared', 'own']);
   expect(await names('bob')).toEqual(['shared']);
-  const page = (id: string): string => `jobs/alice/${id}/tony/api/job`;
-  expect(JSON.parse((await asked('alice', page(own))).body)).toMatchObject({ applicationId: own, user: 'alice', state: 'SUCCEEDED' });
+  const page = (id: string): string => `jobs/alice/${id}/tony/api/v1/job`;
+  expect(JSON.parse((await asked('alice', page(own))).body)).toMatchObject({ id: own, user: 'alice', state: 'succeeded' });
   expect((await asked('bob', page(shared))).status).toBe(200);
   expect(await asked('bob', page(own))).toEqual({ status: 403, body: expect.stringContaining('acls.view') });
   // The proxy replaces the header of a client.

@@ -38,7 +38,7 @@ test('TensorBoard shows a job’s curves to the job’s user, and to no other us
     const at = stdout.lastIndexOf('\n');
     return { status: Number(stdout.slice(at + 1)), body: stdout.slice(0, at) };
   };
-  const job = async () => JSON.parse((await asked(USER, 'tony/api/job')).body) as JobStatus;
+  const job = async () => JSON.parse((await asked(USER, 'tony/api/v1/job')).body) as JobStatus;
   await until(async () => (await job()).tensorboard.state === 'ready', { describe: job });
   const points = async () => JSON.parse((await asked(USER, 'data/plugin/scalars/scalars?tag=loss&run=train')).body) as number[][];
   const [first] = await until(async () => (await points()).length > 0 && (await points()), { describe: 'the curve has points' });

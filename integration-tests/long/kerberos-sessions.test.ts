@@ -52,5 +52,5 @@ test('alice uses a notebook, and bob reaches neither the notebook nor its task',
   notebook.signal('SIGINT');
   expect(await notebook.result).toMatchObject({ exitCode: 130 });
   const status = () => start('alice', 'status', id).result;
-  await until(async () => (await status()).stdout.includes('KILLED'), { describe: status });
+  await until(async () => (await status()).stdout.includes('killed'), { describe: status });
 });

@@ -18,7 +18,7 @@ test('mpirun starts two processes in each task, and after one was killed, the jo
   const command = `mpirun ${PYTHON} mpi-layout.py && mpirun ${PYTHON} held.py 50 train.py`;
   const job = await SubmittedJob.submit(cluster, file, [`command=${command}`, 'runtime=system', 'heartbeat.interval=500ms']);
   const final = await endAfterKill(job);
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150 });
+  expect(final).toMatchObject({ state: 'succeeded', generations: 2, checkpointStep: 150 });
   expect(final.notices).toEqual([expect.stringContaining('training resumes from checkpoint step-50')]);
   const output = await job.output();
   const { total, correct, everyone } = resultIn(output, 'total');

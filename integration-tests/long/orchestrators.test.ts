@@ -72,9 +72,9 @@ describe('Airflow', { timeout: 900_000 }, () => {
   test('a task fails with the reason why its job has failed', async () => {
     const { exitCode, output } = await testDag(dagOf(''), 'one', 'echo the cause >&2; exit 3');
     expect(output).toMatch(
-      /FAILED worker:0 failed, and its role allows no restart: .* exited with code 3\.\nLast lines of its stderr:\nthe cause/,
+      /failed worker:0 failed, and its role allows no restart: .* exited with code 3\.\nLast lines of its stderr:\nthe cause/,
     );
-    expect(output).toMatch(/TonyError: the job ended with FAILED: worker:0 failed/);
+    expect(output).toMatch(/TonyError: application_\d+_\d+ has failed: worker:0 failed/);
     expect(exitCode).toBe(1);
   });
 
@@ -114,7 +114,7 @@ describe('run.sh', () => {
     const { ended } = await startScript(`exit ${code}`);
     expect(await ended).toEqual({
       exitCode: code === 0 ? 0 : 1,
-      output: expect.stringMatching(/^submitted application_.* (SUCCEEDED|FAILED)$/ms),
+      output: expect.stringMatching(/^submitted application_.* (succeeded|failed)$/ms),
     });
   });
 

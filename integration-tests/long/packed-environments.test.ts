@@ -50,7 +50,7 @@ async function run(folder: string, imported: string, script: string): Promise<{ 
   const submitted = await SubmittedJob.submit(cluster, path.join(folder, 'job.yaml'));
   const final = await submitted.ended();
   const output = await submitted.output();
-  expect(final, output).toMatchObject({ state: 'SUCCEEDED', generations: 1 });
+  expect(final, output).toMatchObject({ state: 'succeeded', generations: 1 });
   const printed = [...output.matchAll(/\{"prefix".*\}/g)].map(([line]) => JSON.parse(line) as Printed);
   expect(printed).toHaveLength(2);
   return { printed, output };

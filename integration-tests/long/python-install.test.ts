@@ -58,5 +58,5 @@ command: |
 roles: {worker: {restart: {policy: never}}}
 `,
   );
-  expect((await python('program.py', process.execPath, COMMAND, at('job.yaml'))).stdout).toBe('SUCCEEDED 0.25\n');
+  expect((await python('program.py', process.execPath, COMMAND, at('job.yaml'))).stdout).toBe('succeeded 0.25\n');
 });

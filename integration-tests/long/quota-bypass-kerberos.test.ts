@@ -96,7 +96,7 @@ describe.each(['kerberos', ...(problem === null ? ['kerberos+container-executor'
     const bobs = await submit('bob', `roles: {worker: {instances: 2, resources: {memory: 512m, gpus: 1}, ${command}}}\n`);
     const status = async (id: string, user: string): Promise<JobStatus | null> => {
       const { stdout } = await cluster.run(['status', id, '--output', 'json'], { env: cluster.environment(user) });
-      return (jsonLines(stdout)[0] as { status: JobStatus | null } | undefined)?.status ?? null;
+      return (jsonLines(stdout)[0] as unknown as JobStatus | undefined) ?? null;
     };
     const reaches = (id: string, user: string, state: JobStatus['state']): Promise<JobStatus> =>
       until(
@@ -106,13 +106,13 @@ describe.each(['kerberos', ...(problem === null ? ['kerberos+container-executor'
         },
         { describe: () => status(id, user) },
       );
-    await reaches(bobs, 'bob', 'RUNNING');
+    await reaches(bobs, 'bob', 'running');
 
     await handmade.submit({
       id: early,
       job: withWorker((worker) => ({ ...worker, instances: 2, maxInstances: 2, resources: { ...worker.resources, gpus: 1 } })),
     });
-    const { message } = await reaches(early, USER, 'WAITING');
+    const { message } = await reaches(early, USER, 'waiting');
     expect(message).toContain(`${bobs} holds 2 gpus, and this job requests 2 gpus`);
     await writeFile(flag, '');
     expect(await ended(early)).toMatchObject({ finalStatus: 'SUCCEEDED' });

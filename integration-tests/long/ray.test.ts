@@ -30,7 +30,7 @@ test("ray.init() reaches all tasks, and after a worker's Ray was killed, the job
   const container = status.tasks.find(({ role, index }) => role === 'worker' && index === 1)?.containerId;
   process.kill(raylet.find(({ containerId }) => containerId === container)?.pid as number, 'SIGKILL');
   const final = await job.ended();
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 20 });
+  expect(final).toMatchObject({ state: 'succeeded', generations: 2, checkpointStep: 20 });
   // Only the task in which Ray ended is charged.
   expect(final.tasks.map(({ role, index, failures }) => [role, index, failures])).toEqual([
     ['head', 0, 0],

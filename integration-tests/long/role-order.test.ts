@@ -16,12 +16,12 @@ const PREPARE = 'if [ ! -e $OUT/tried ]; then touch $OUT/tried; exit 75; fi; tou
 const EXAMPLE = /```yaml\n(name: staged\n.*?)```/s.exec(readFileSync(path.join(ROOT, 'docs', 'role-order.md'), 'utf8'))?.[1] ?? '';
 
 interface Result {
-  readonly applicationId: string;
-  readonly diagnostics: string;
+  readonly id: string;
+  readonly message: string;
   readonly tasks: JobStatus['tasks'];
 }
 
-interface Outcome extends Omit<Result, 'applicationId'> {
+interface Outcome extends Omit<Result, 'id'> {
   readonly exitCode: number | null;
   readonly events: readonly string[];
   readonly out: string;
@@ -40,9 +40,9 @@ async function runJob(yaml: string, scripts: Readonly<Record<string, string>>, s
   const set = sets.flatMap((each) => ['--set', each]);
   const env = { TONY_LOCAL_DIR: path.join(folder, 'local'), HADOOP_CONF_DIR: undefined };
   const { stdout, exitCode } = await runCommand(['submit', '--local', '--conf', file, '--output', 'json', ...set], { env });
-  const { applicationId: id, diagnostics, tasks } = jsonLines(stdout).at(-1) as unknown as Result;
+  const { id, message, tasks } = jsonLines(stdout).at(-1) as unknown as Result;
   const events = (await runCommand(['events', id], { env })).stdout.split('\n');
-  return { exitCode, diagnostics, tasks, events, out };
+  return { exitCode, message, tasks, events, out };
 }
 
 function statesOf(tasks: JobStatus['tasks']): Record<string, string> {
@@ -87,22 +87,22 @@ test('the stages of the example run in order, the preparation is repeated, and t
 
 test('the job fails with the reason if the evaluator of the example exceeds its time after training', async () => {
   const scripts = { 'serve-features.sh': FOREVER, 'prepare.sh': 'exit 0', 'train.sh': 'exit 0', 'evaluate.sh': FOREVER };
-  const { exitCode, diagnostics, tasks } = await runJob(EXAMPLE, scripts, ['roles.evaluator.endAfter.within=2s']);
+  const { exitCode, message, tasks } = await runJob(EXAMPLE, scripts, ['roles.evaluator.endAfter.within=2s']);
   expect(exitCode).toBe(1);
-  expect(diagnostics).toContain('evaluator:0 had not ended 2 s after the end of role worker. Raise roles.evaluator.endAfter.within');
+  expect(message).toContain('evaluator:0 had not ended 2 s after the end of role worker. Raise roles.evaluator.endAfter.within');
   expect(statesOf(tasks)).toMatchObject({ 'worker:0': 'succeeded', 'worker:1': 'succeeded' });
 });
 
 test('the job fails with the reason after an exit code that is not in onExitCodes, and the next stage does not start', async () => {
-  const { exitCode, diagnostics, tasks, out } = await runJob(EXAMPLE, {
+  const { exitCode, message, tasks, out } = await runJob(EXAMPLE, {
     'serve-features.sh': FOREVER,
     'prepare.sh': `${PREPARE}; exit 3`,
     'train.sh': 'touch $OUT/trained',
     'evaluate.sh': FOREVER,
   });
   expect(exitCode).toBe(1);
-  expect(diagnostics).toContain('prepare:0 failed, and its role restarts only after exit code 75 (restart.onExitCodes)');
-  expect(diagnostics).toContain('has not started, because it waits until prepare has succeeded');
+  expect(message).toContain('prepare:0 failed, and its role restarts only after exit code 75 (restart.onExitCodes)');
+  expect(message).toContain('has not started, because it waits until prepare has succeeded');
   expect(tasks.find(({ role }) => role === 'prepare')).toMatchObject({ state: 'failed', failures: 2 });
   expect(existsSync(path.join(out, 'trained'))).toBe(false);
 });
@@ -111,8 +111,8 @@ test('the job fails with the reason when a task has reached its time limit more 
   const yaml =
     'name: limited\nframework: none\nroles:\n' +
     `  worker: {command: ${FOREVER}, timeout: 2s, restart: {maxRestarts: 1}, resources: {memory: 512m}}`;
-  const { exitCode, diagnostics, tasks } = await runJob(yaml, {});
+  const { exitCode, message, tasks } = await runJob(yaml, {});
   expect(exitCode).toBe(1);
-  expect(diagnostics).toMatch(/worker:0 .*only 1 restart is allowed.*ran longer than its time limit of 2 s \(roles\.worker\.timeout\)/s);
+  expect(message).toMatch(/worker:0 .*only 1 restart is allowed.*ran longer than its time limit of 2 s \(roles\.worker\.timeout\)/s);
   expect(tasks).toMatchObject([{ state: 'failed', failures: 2, failure: { cause: { kind: 'time-limit' } } }]);
 });

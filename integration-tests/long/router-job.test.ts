@@ -33,5 +33,5 @@ test('a job stages its files, reads its data, and writes checkpoints, output, hi
   expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
   expect(findings.find(({ name }) => name === 'NameNode')).toMatchObject({ text: expect.stringContaining('hdfs://routed') });
   const listed = await cluster.run(['history', '--output', 'json'], { env });
-  expect(jsonLines(listed.stdout), listed.stderr).toContainEqual(expect.objectContaining({ applicationId: id }));
+  expect(jsonLines(listed.stdout), listed.stderr).toContainEqual(expect.objectContaining({ id }));
 });

@@ -50,7 +50,7 @@ test('after a parameter server was killed, the training resumes, and the job end
   const [server] = await job.processes(held, 'ps', 1, `${python} held.py`);
   process.kill(server as number, 'SIGKILL');
   const final = await job.ended();
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 2, checkpointStep: 150, message: '' });
+  expect(final).toMatchObject({ state: 'succeeded', generations: 2, checkpointStep: 150, message: '' });
   expect(final.tasks.map(({ role, state, generation }) => [role, state, generation])).toEqual([
     ['chief', 'succeeded', 2],
     ...[0, 1].map(() => ['worker', 'stopped', 2]),
@@ -70,7 +70,7 @@ test('with one worker, the job has the result of the script alone', async () => 
   const data = await smallMnist(3_000);
   const job = await submit(data, 0, ['roles.worker.instances=1']);
   const final = await job.ended();
-  expect(final).toMatchObject({ state: 'SUCCEEDED', generations: 1, checkpointStep: 150 });
+  expect(final).toMatchObject({ state: 'succeeded', generations: 1, checkpointStep: 150 });
   const { stdout } = await execute(python, ['train.py', '--data', data, '--steps', '150'], {
     cwd: EXAMPLE,
     env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },

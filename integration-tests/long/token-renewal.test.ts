@@ -47,15 +47,15 @@ async function submit(lines: readonly string[]): Promise<{ readonly id: string; 
   return { id, end };
 }
 
-async function statusOf(id: string): Promise<JobStatus | null> {
-  return (jsonLines((await asAlice('status', id, '--output', 'json')).stdout)[0] as { status: JobStatus | null }).status;
+async function statusOf(id: string): Promise<JobStatus> {
+  return jsonLines((await asAlice('status', id, '--output', 'json')).stdout)[0] as unknown as JobStatus;
 }
 
 function reaches(id: string, holds: (status: JobStatus) => boolean): Promise<JobStatus> {
   return until(
     async () => {
       const status = await statusOf(id);
-      return status !== null && holds(status) && status;
+      return holds(status) && status;
     },
     { describe: () => statusOf(id) },
   );
@@ -73,10 +73,10 @@ test.concurrent('a job without a keytab trains for several renewal intervals', a
   const { id, end } = await submit([]);
   const isRenewed = async () => Object.values(await renewals(id)).every((times) => times >= 4) && (await renewals(id));
   await until(isRenewed, { describe: () => renewals(id), timeoutMs: LIFETIME_MS });
-  const { checkpointStep } = await reaches(id, ({ state }) => state === 'RUNNING');
+  const { checkpointStep } = await reaches(id, ({ state }) => state === 'running');
   await reaches(id, (status) => status.checkpointStep > checkpointStep);
   await writeFile(end, '');
-  expect(await reaches(id, ({ finishedAt }) => finishedAt !== null)).toMatchObject({ state: 'SUCCEEDED', generations: 1 });
+  expect(await reaches(id, ({ finishedAt }) => finishedAt !== null)).toMatchObject({ state: 'succeeded', generations: 1 });
 });
 
 test.concurrent('a job with a keytab continues with new tokens after the maximum lifetime of its first tokens', async () => {
@@ -87,10 +87,10 @@ test.concurrent('a job with a keytab continues with new tokens after the maximum
   const submittedAt = Date.now();
   await reaches(id, () => Date.now() > submittedAt + LIFETIME_MS + INTERVAL_MS);
   expect((await renewals(id)).hdfs).toBeGreaterThanOrEqual(4);
-  const { checkpointStep } = await reaches(id, ({ state }) => state === 'RUNNING');
+  const { checkpointStep } = await reaches(id, ({ state }) => state === 'running');
   await reaches(id, (status) => status.checkpointStep > checkpointStep);
   const { stdout } = await asAlice('events', id, '--output', 'json');
-  expect(jsonLines(stdout).filter(({ event }) => event === 'tokens-replaced').length).toBeGreaterThanOrEqual(4);
+  expect(jsonLines(stdout).filter(({ type }) => type === 'tokens-replaced').length).toBeGreaterThanOrEqual(4);
   await writeFile(end, '');
-  expect(await reaches(id, ({ finishedAt }) => finishedAt !== null)).toMatchObject({ state: 'SUCCEEDED', generations: 1, notices: [] });
+  expect(await reaches(id, ({ finishedAt }) => finishedAt !== null)).toMatchObject({ state: 'succeeded', generations: 1, notices: [] });
 });

@@ -27,12 +27,12 @@ test.each(TONY_CASES)('$name', async (each) => {
     expect(exitCode).toBe(2);
     return;
   }
-  const result = jsonLines(stdout).at(-1) as { state: string; applicationId: string; diagnostics: string };
-  expect(result.state, result.diagnostics).toBe(each.succeeds ? 'SUCCEEDED' : 'FAILED');
+  const result = jsonLines(stdout).at(-1) as { state: string; id: string; message: string };
+  expect(result.state, result.message).toBe(each.succeeds ? 'succeeded' : 'failed');
   expect(exitCode).toBe(each.succeeds ? 0 : 1);
-  expect(result.diagnostics).toMatch(each.reason ?? /.*/);
-  await cluster.ended(result.applicationId);
-  const final = await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${result.applicationId}/final.json`);
+  expect(result.message).toMatch(each.reason ?? /.*/);
+  await cluster.ended(result.id);
+  const final = await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${result.id}/final.json`);
   const { tasks } = JSON.parse(final.toString()) as JobStatus;
   expect(Object.fromEntries(tasks.map(({ role, index, state }) => [`${role}:${index}`, state]))).toMatchObject(each.tasks);
 });

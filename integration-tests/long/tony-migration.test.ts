@@ -35,13 +35,13 @@ test.each(ON_CLUSTER)('$name', async (each) => {
   expect(imported).toMatchObject({ exitCode: 0, stdout: expect.not.stringContaining('Still needed') });
   const { stdout, exitCode } = await cluster.run(['submit', '--conf', to, '--output', 'json']);
   const [plan] = jsonLines(stdout).filter(({ type }) => type === 'plan') as unknown as [JobPlan];
-  expect(plan.total.resources.gpus?.least ?? 0).toBe(each.settings['tony.worker.gpus'] === '1' ? 2 : 0);
-  const result = jsonLines(stdout).at(-1) as { state: string; applicationId: string; diagnostics: string };
-  expect(result.state, result.diagnostics).toBe(each.succeeds ? 'SUCCEEDED' : 'FAILED');
+  expect(plan.total.resources.gpus?.min ?? 0).toBe(each.settings['tony.worker.gpus'] === '1' ? 2 : 0);
+  const result = jsonLines(stdout).at(-1) as { state: string; id: string; message: string };
+  expect(result.state, result.message).toBe(each.succeeds ? 'succeeded' : 'failed');
   expect(exitCode).toBe(each.succeeds ? 0 : 1);
   expect(resultsIn(out)).toEqual(each.results);
-  await cluster.ended(result.applicationId);
-  const final = await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${result.applicationId}/final.json`);
+  await cluster.ended(result.id);
+  const final = await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${result.id}/final.json`);
   const { tasks } = JSON.parse(final.toString()) as JobStatus;
   expect(Object.fromEntries(tasks.map(({ role, index, state }) => [`${role}:${index}`, state]))).toMatchObject(each.tasks);
 });

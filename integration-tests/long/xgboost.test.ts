@@ -68,7 +68,7 @@ test('after its program was killed, the job has the model and the result of the 
   process.kill(program as number, 'SIGKILL');
   const final = await job.ended();
   const output = await job.output();
-  expect(final, output).toMatchObject({ state: 'SUCCEEDED', generations: 2, step: 30 });
+  expect(final, output).toMatchObject({ state: 'succeeded', generations: 2, step: 30 });
   const env = { ...process.env, OMP_NUM_THREADS, PYTHONDONTWRITEBYTECODE: '1' };
   const alone = resultIn((await execute(python, ['train.py', '--data', MNIST], { cwd: EXAMPLE, env })).stdout);
   expect(alone).toEqual({ rounds: 30, error: final.metrics.error });
@@ -81,7 +81,7 @@ test('after its program was killed, the job has the model and the result of the 
 test('the sweep has the results of a plain loop in Python', async () => {
   const job = await SubmittedJob.submit(cluster, path.join(EXAMPLE, 'sweep.yaml'), ['runtime=system', `data.mnist=${MNIST}`]);
   const final = await job.ended();
-  expect(final, await job.output()).toMatchObject({ state: 'SUCCEEDED', generations: 1 });
+  expect(final, await job.output()).toMatchObject({ state: 'succeeded', generations: 1 });
   const results = await cluster.hdfsRead(`/user/${USER}/.tony-ts/output/${job.id}/sweep/results.json`);
   const { trials } = JSON.parse(results.toString()) as SweepResults;
   const env = { ...process.env, OMP_NUM_THREADS, PYTHONDONTWRITEBYTECODE: '1' };

@@ -99,7 +99,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
       await kill(id, 'train.ts', tasks.find(({ role, index }) => role === 'worker' && index === 1)?.containerId);
       await cluster.reached(id, ({ generations, step, checkpointStep }) => generations === 2 && step > checkpointStep);
       await kill(id, 'application-master.mjs');
-      await cluster.reached(id, ({ masterAttempt, state }) => masterAttempt === 2 && state === 'RUNNING');
+      await cluster.reached(id, ({ masterAttempt, state }) => masterAttempt === 2 && state === 'running');
     }
     expect(await cluster.ended(id)).toMatchObject({ state: 'FINISHED', finalStatus: 'SUCCEEDED' });
     await noneLeft(cluster, id);
@@ -115,7 +115,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     const id = await submit(['name: sleeping', 'acls: {view: {users: [carol]}, modify: {users: [dave]}}', ...SLEEPING]);
     await cluster.reached(id, allRun);
     const as = (other: string, words: readonly string[]) => run(words, { env: cluster.environment(other) });
-    const page = async (other: string) => (await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/job?user.name=${other}`)).status;
+    const page = async (other: string) => (await fetch(`${cluster.resourceManager}/proxy/${id}/tony/api/v1/job?user.name=${other}`)).status;
     expect([await page('bob'), await page('dave'), await page('carol')]).toEqual([403, 403, 200]);
     expect(await as('bob', ['logs', id, 'worker:0'])).toMatchObject({ exitCode: 4, stdout: '' });
     expect(await as('carol', ['logs', id, 'worker:0'])).toMatchObject({ exitCode: 0, stdout: 'asleep\n' });
@@ -134,7 +134,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     expect(await cluster.hdfsTree(`/user/${USER}/.tony-ts`)).toEqual(before);
     const planned = await run(['submit', '--conf', file, '--dry-run']);
     // Newer versions report the path of a queue, older versions its name.
-    const verdict = /will be rejected because the ACLs of queue (root\.)?gpu do not allow alice to submit/;
+    const verdict = /rejected because the ACLs of queue (root\.)?gpu do not allow alice to submit/;
     expect({ ...planned, stdout: planned.stdout.replace(/\s+/g, ' ') }).toMatchObject({
       exitCode: 4,
       stdout: expect.stringMatching(verdict),

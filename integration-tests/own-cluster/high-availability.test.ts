@@ -14,7 +14,7 @@ const cluster = useOwnCluster('ha+proxy');
 const PROGRAM = path.join(import.meta.dirname, '..', 'programs', 'elastic-fit.mjs');
 
 async function pageOf(id: string): Promise<JobStatus> {
-  const answer = await cluster.request(`http://${webProxyAt(cluster)}/proxy/${id}/tony/api/job`);
+  const answer = await cluster.request(`http://${webProxyAt(cluster)}/proxy/${id}/tony/api/v1/job`);
   if (!answer.ok) {
     throw new Error(`${answer.status} ${await answer.text()}`);
   }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { JobStatus } from '../../conf/status/status.ts';
+import { isOver, type JobInfo } from '../../conf/status/job-info.ts';
 import { keytabOf } from '../cluster/kerberos.mjs';
 import { type CommandResult, ROOT } from '../command.ts';
 import { jsonLines, until, useOwnCluster } from '../harness.ts';
@@ -36,21 +36,18 @@ async function submitShell(user: string, command: string, env: Record<string, st
   if (submitted === undefined) {
     throw new Error(stderr);
   }
-  return String(submitted.applicationId);
+  return String(submitted.id);
 }
 
-async function statusOf(
-  user: string,
-  id: string,
-): Promise<{ status: JobStatus | null; result: { state: string; diagnostics: string } | null }> {
+async function statusOf(user: string, id: string): Promise<JobInfo> {
   return jsonLines((await as(user, ['status', id, '--output', 'json'])).stdout)[0] as never;
 }
 
-function reaches(user: string, id: string, state: string): Promise<JobStatus> {
+function reaches(user: string, id: string, state: string): Promise<JobInfo> {
   return until(
     async () => {
-      const { status } = await statusOf(user, id);
-      return status?.state === state && status;
+      const job = await statusOf(user, id);
+      return job.state === state && job;
     },
     { describe: () => statusOf(user, id) },
   );
@@ -65,17 +62,17 @@ test.concurrent('after a worker has died, the workers train from a checkpoint an
   );
   const { exitCode, stdout, stderr } = await as('alice', ['submit', '--conf', path.join(job, 'job.yaml'), '--output', 'json']);
   expect(exitCode, stderr + stdout).toBe(0);
-  const { applicationId } = jsonLines(stdout).find(({ type }) => type === 'result') as { applicationId: string };
-  const { status } = await statusOf('alice', applicationId);
-  expect(status).toMatchObject({ state: 'SUCCEEDED', user: 'alice', checkpointStep: 200, generations: 2 });
-  expect(status?.tasks.map(({ attempts, failures }) => [attempts, failures])).toEqual([
+  const { id } = jsonLines(stdout).find(({ type }) => type === 'result') as { id: string };
+  const status = await statusOf('alice', id);
+  expect(status).toMatchObject({ state: 'succeeded', user: 'alice', checkpointStep: 200, generations: 2 });
+  expect(status.tasks.map(({ attempts, failures }) => [attempts, failures])).toEqual([
     [1, 0],
     [2, 1],
   ]);
-  const shown = await as('alice', ['history', 'show', applicationId]);
+  const shown = await as('alice', ['history', 'show', id]);
   expect(shown.stdout, shown.stderr).toMatch(/worker:1: its program on \S+ exited with code 3/);
   const listed = jsonLines((await as('alice', ['list', '--all', '--output', 'json'])).stdout);
-  expect(JSON.stringify(listed)).toContain(applicationId);
+  expect(JSON.stringify(listed)).toContain(id);
 });
 
 /** Has no ticket: the executor opens the file with the job's delegation token. */
@@ -96,7 +93,7 @@ test.concurrent('a job is visible and accessible to its user only, and its logs 
   const script = path.join(folder, 'files.py');
   await writeFile(script, PYTHON);
   const id = await submitShell(owner, `python3 ${script}; while [ ! -e ${flag} ]; do sleep 0.1; done`);
-  await reaches(owner, id, 'RUNNING');
+  await reaches(owner, id, 'running');
   const logs = (user: string): Promise<CommandResult> => as(user, ['logs', id, 'worker:0']);
   expect(
     (
@@ -118,10 +115,10 @@ test.concurrent('a job is visible and accessible to its user only, and its logs 
     expect(killed.exitCode).not.toBe(0);
     expect(killed.stderr).toContain(`${id} is a job of ${owner}, and ${stranger} is not allowed to kill it`);
   }
-  expect(await pageOf(id, owner)).toMatch(/^200 \{"applicationId":/);
+  expect(await pageOf(id, owner)).toMatch(/^200 \{"apiVersion":/);
   expect(await pageOf(id, 'alice')).toBe('403 User alice may not view this job: ask its owner to add you to acls.view.\n');
   await writeFile(flag, '');
-  expect(await reaches(owner, id, 'SUCCEEDED')).toMatchObject({ user: owner });
+  expect(await reaches(owner, id, 'succeeded')).toMatchObject({ user: owner });
   const aggregated = await logs(owner);
   expect(aggregated.stdout, aggregated.stderr).toContain('out of worker');
   expect((await logs('alice')).stdout).not.toContain('out of worker');
@@ -135,10 +132,10 @@ test.concurrent('a user without a ticket submits and kills a job with the keytab
   const none = path.join(folder, 'none');
   const env = { KRB5CCNAME: `FILE:${none}`, XDG_CACHE_HOME: path.join(folder, 'unattended-cache'), TONY_CONF_DIR: conf };
   const id = await submitShell('alice', 'exec sleep 600', env);
-  expect(await reaches('bob', id, 'RUNNING')).toMatchObject({ user: 'bob' });
+  expect(await reaches('bob', id, 'running')).toMatchObject({ user: 'bob' });
   const { exitCode, stderr } = await as('alice', ['kill', id], env);
   expect(exitCode, stderr).toBe(0);
-  await until(async () => (await statusOf('bob', id)).result?.state === 'KILLED', { describe: () => statusOf('bob', id) });
+  await until(async () => isOver(await statusOf('bob', id)), { describe: () => statusOf('bob', id) });
   await expect(access(none)).rejects.toMatchObject({ code: 'ENOENT' });
 });
 
@@ -155,7 +152,7 @@ test.concurrent('every check of doctor passes, and doctor reports when the ticke
 
 /** Requests a job's page from the ResourceManager's proxy, with the user's ticket and curl, the command that users know. */
 async function pageOf(id: string, user: string): Promise<string> {
-  const url = `${cluster.resourceManager}/proxy/${id}/tony/api/job`;
+  const url = `${cluster.resourceManager}/proxy/${id}/tony/api/v1/job`;
   const body = path.join(folder, `page-${user}`);
   const args = ['-s', '--location', '--negotiate', '--user', ':', '--cookie', '', '--output', body, '--write-out', '%{http_code}', url];
   const { stdout } = await promisify(execFile)('curl', args, { env: { ...process.env, ...cluster.environment(user) } });
@@ -228,12 +225,12 @@ test('the ApplicationMaster applies the site file of the cluster although nodes 
     const id = await submitShell('bob', 'exec sleep 600', { TONY_CONF_DIR: cheating });
     const ended = await until(
       async () => {
-        const { result } = await statusOf('bob', id);
-        return result !== null && result;
+        const job = await statusOf('bob', id);
+        return isOver(job) && job;
       },
       { describe: () => statusOf('bob', id) },
     );
-    expect(ended).toMatchObject({ state: 'FAILED', diagnostics: expect.stringContaining('students') });
+    expect(ended).toMatchObject({ state: 'failed', message: expect.stringContaining('students') });
   } finally {
     await cluster.hdfsRemove('/apps/tony-ts');
   }

@@ -46,15 +46,10 @@ async function submit(name: string, yaml: string): Promise<string> {
   if (submitted === undefined) {
     throw new Error(stderr);
   }
-  return String(submitted.applicationId);
+  return String(submitted.id);
 }
 
-interface Answer {
-  readonly status: JobStatus | null;
-  readonly result: { readonly state: string; readonly diagnostics: string } | null;
-}
-
-async function statusOf(id: string): Promise<Answer> {
+async function statusOf(id: string): Promise<JobStatus> {
   return jsonLines((await asAlice('status', id, '--output', 'json')).stdout)[0] as never;
 }
 
@@ -79,8 +74,8 @@ async function askKeyServer(token: Token | undefined): Promise<number> {
 function reaches(id: string, holds: (status: JobStatus) => boolean): Promise<JobStatus> {
   return until(
     async () => {
-      const { status } = await statusOf(id);
-      return status !== null && holds(status) && status;
+      const status = await statusOf(id);
+      return holds(status) && status;
     },
     { describe: () => statusOf(id) },
   );
@@ -101,7 +96,7 @@ master: {env: {KRB5_CONFIG: ${cluster.environment('alice').KRB5_CONFIG}}}
 roles: {worker: {instances: 2, resources: {memory: 768m}}}
 `,
   );
-  const started = await reaches(id, ({ state, checkpointStep }) => state === 'RUNNING' && checkpointStep > 0);
+  const started = await reaches(id, ({ state, checkpointStep }) => state === 'running' && checkpointStep > 0);
   const startedAt = Date.now();
 
   const staging = `/user/alice/.tony-ts/jobs/${id}`;
@@ -121,10 +116,10 @@ roles: {worker: {instances: 2, resources: {memory: 768m}}}
   await reaches(id, () => Date.now() > startedAt + LIFETIME_MS);
   const [master] = (await cluster.containers(id)).filter(({ command }) => command.includes('application-master.mjs'));
   process.kill(master?.pid as number, 'SIGKILL');
-  await reaches(id, ({ masterAttempt, state }) => masterAttempt === 2 && state === 'RUNNING');
+  await reaches(id, ({ masterAttempt, state }) => masterAttempt === 2 && state === 'running');
 
   await reaches(id, () => Date.now() > startedAt + 2 * LIFETIME_MS);
-  const before = await reaches(id, ({ state }) => state === 'RUNNING');
+  const before = await reaches(id, ({ state }) => state === 'running');
   await reaches(id, ({ checkpointStep }) => checkpointStep > before.checkpointStep);
   const last = await tokensOfProgram(id);
   for (const kind of first.keys()) {
@@ -133,7 +128,7 @@ roles: {worker: {instances: 2, resources: {memory: 768m}}}
   expect(await askKeyServer(last.get('kms-dt'))).toBe(200);
   await writeFile(end, '');
   const ended = await reaches(id, ({ finishedAt }) => finishedAt !== null);
-  expect(ended).toMatchObject({ state: 'SUCCEEDED', generations: 1, notices: [] });
+  expect(ended).toMatchObject({ state: 'succeeded', generations: 1, notices: [] });
   expect(ended.tasks.map(({ attempts }) => attempts)).toEqual([1, 1]);
   expect(ended.step).toBeGreaterThan(started.step);
   expect((await cluster.hdfsTree(`/user/alice/.tony-ts/output/${id}`)).map(({ path: file }) => path.basename(file))).toEqual(

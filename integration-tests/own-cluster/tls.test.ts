@@ -43,7 +43,7 @@ async function submit(file: string, env: Record<string, string> = {}): Promise<s
   if (submitted === undefined) {
     throw new Error(stderr);
   }
-  return String(submitted.applicationId);
+  return String(submitted.id);
 }
 
 async function pageOf(id: string, page: string): Promise<string> {
@@ -56,7 +56,7 @@ async function pageOf(id: string, page: string): Promise<string> {
 }
 
 function shows(id: string, is: (status: JobStatus) => boolean): Promise<JobStatus> {
-  const look = async (): Promise<JobStatus> => JSON.parse(await pageOf(id, 'tony/api/job')) as JobStatus;
+  const look = async (): Promise<JobStatus> => JSON.parse(await pageOf(id, 'tony/api/v1/job')) as JobStatus;
   return until(
     async () => {
       const status = await look().catch(() => null);
@@ -101,7 +101,7 @@ test('under the policy STRICT, workers resume training from HDFS after a worker 
   await shows(id, ({ checkpointStep }) => checkpointStep > 0);
   const programs = (await cluster.containers(id)).filter(({ command }) => command.includes('elastic-fit.mjs'));
   process.kill(programs[0]?.pid ?? 0, 'SIGKILL');
-  await shows(id, ({ generations, state, checkpointStep }) => generations === 2 && state === 'RUNNING' && checkpointStep > 40);
+  await shows(id, ({ generations, state, checkpointStep }) => generations === 2 && state === 'running' && checkpointStep > 40);
   expect(await pageOf(id, 'tony/')).toContain('<!doctype html>');
   await until(async () => (await pageOf(id, 'data/environment').catch(() => '')).includes('data_location'), {
     describe: () => pageOf(id, '').catch(String),
@@ -243,7 +243,7 @@ test.each([
       'roles: {worker: {instances: 1, resources: {memory: 256m}}}',
     ]);
     const id = await submit(file, env);
-    expect(await shows(id, ({ state }) => state === 'RUNNING')).toMatchObject({ user: USER });
+    expect(await shows(id, ({ state }) => state === 'running')).toMatchObject({ user: USER });
     expect(await pageOf(id, 'tony/')).toContain('<!doctype html>');
     await writeFile(go, '');
     expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'SUCCEEDED' });

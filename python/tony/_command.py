@@ -40,7 +40,7 @@ class Command:
             error: Optional[Value] = None
             try:
                 for value in _values(process):
-                    if value.get("type") == "error" and "code" in value:
+                    if value.get("kind") == "Error":
                         error = value
                     else:
                         yield value

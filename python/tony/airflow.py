@@ -17,7 +17,7 @@ class TonyOperator(BaseOperator):  # type: ignore[misc]
     """Submits a job and follows it until it ends. If Airflow kills the task, the operator kills the job.
 
     The operator has the same arguments as tony.client.Client and Client.submit. If the job fails, the Airflow task
-    fails. Otherwise, the task returns the job's ID, state, step and metrics. The XCom `application_id` contains the
+    fails. Otherwise, the task returns the job's ID, state, step and metrics. The XCom `job_id` contains the
     job's ID as soon as the job is submitted.
     """
 
@@ -53,8 +53,8 @@ class TonyOperator(BaseOperator):  # type: ignore[misc]
         job = client.submit(self.conf, self.set, self.local, on_event=self._observe)
         self._id = job.id
         # The URL of a local job contains an access token in its query, so log only the part before the query.
-        self.log.info("%s is submitted: %s", job.id, (job.url or "").partition("?")[0])
-        context["ti"].xcom_push(key="application_id", value=job.id)
+        self.log.info("%s is submitted: %s", job.id, (job.urls.pages or "").partition("?")[0])
+        context["ti"].xcom_push(key="job_id", value=job.id)
         result = client.wait(job.id, on_event=self._observe).check()
         return {"id": job.id, "state": result.state, "step": result.step, "metrics": result.metrics}
 
@@ -70,7 +70,7 @@ class TonyOperator(BaseOperator):  # type: ignore[misc]
     def _observe(self, event: Value) -> None:
         kind = event.get("type")
         if kind == "submitted":
-            self._id = event["applicationId"]
+            self._id = event["id"]
         elif kind == "state":
             self.log.info("%s %s", event["state"], event["message"])
         elif kind == "task":

@@ -11,7 +11,8 @@ A failed request raises TonyError with one of the codes in docs/errors.md. The m
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from datetime import datetime
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from ._command import Command, Value
 from ._errors import TonyError
@@ -21,11 +22,11 @@ __all__ = [
     "Job",
     "Killed",
     "LogLine",
-    "Result",
-    "Status",
-    "Task",
+    "TaskStatus",
     "TonyError",
+    "Urls",
     "kill",
+    "list",
     "logs",
     "status",
     "submit",
@@ -39,41 +40,7 @@ PathText = Union[str, "os.PathLike[str]"]
 
 
 @dataclass(frozen=True)
-class Job:
-    """A submitted job."""
-
-    id: str
-    name: str
-    queue: str
-    # Address of the job's page, for use in a browser. None if the address is not known yet.
-    url: Optional[str]
-
-
-@dataclass(frozen=True)
-class Result:
-    """Result of a job that has ended."""
-
-    # State of the job: SUCCEEDED, FAILED or KILLED.
-    state: str
-    # Cause of a failure, and the next step.
-    diagnostics: str
-    # Values from the job's last status.
-    step: int = 0
-    metrics: Dict[str, float] = field(default_factory=dict)
-
-    @property
-    def succeeded(self) -> bool:
-        return self.state == "SUCCEEDED"
-
-    def check(self) -> "Result":
-        """Returns this result. Raises TonyError JOB_FAILED unless the job succeeded."""
-        if not self.succeeded:
-            raise TonyError("JOB_FAILED", f"the job ended with {self.state}: {self.diagnostics or 'no diagnostics'}")
-        return self
-
-
-@dataclass(frozen=True)
-class Task:
+class TaskStatus:
     """One of a job's tasks. docs/job-api.md describes the states."""
 
     role: str
@@ -90,38 +57,65 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Status:
-    """State of a job."""
+class Urls:
+    # Address of the job's pages, for use in a browser. None after the job has ended, and while it is not known.
+    pages: Optional[str]
+    # Address at YARN's proxy. None for a local job.
+    tracking: Optional[str]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job, as `submit`, `status`, `list` and `wait` return it. docs/job-api.md describes the fields."""
 
     id: str
-    # State of the job: WAITING, STARTING, RUNNING, RECOVERING, SUCCEEDED, FAILED or KILLED. Until the ApplicationMaster
-    # runs, this is the state in YARN.
+    name: str
+    user: str
+    queue: str
+    # submitted, starting, waiting, running or recovering; after the end: succeeded, failed or killed.
     state: str
     # Reason why the job is waiting, or a description of how it ended. May be empty.
     message: str
-    # Result of the job, or None until the job ends.
-    result: Optional[Result]
+    # Completed share from 0 to 1, or None if it is unknown.
+    progress: Optional[float]
     step: int
     metrics: Dict[str, float]
     # Step of the newest checkpoint, or 0 before the first checkpoint.
     checkpoint_step: int
+    # URIs of the folders. Empty before the ApplicationMaster has started.
+    checkpoint_uri: str
+    summary_uri: str
     generations: int
-    tasks: List[Task]
-    # Address of the job's page, for use in a browser. None after the job has ended.
-    url: Optional[str]
-    # All fields that `tony-ts status --output json` prints. docs/job-api.md describes them.
+    created_at: Optional[datetime]
+    started_at: Optional[datetime]
+    finished_at: Optional[datetime]
+    # Empty in the results of `list` and `submit`.
+    tasks: List[TaskStatus]
+    urls: Urls
+    # All fields that `tony-ts status --output json` prints.
     fields: Value = field(repr=False)
 
     @property
     def ended(self) -> bool:
-        return self.result is not None
+        return self.state in ("succeeded", "failed", "killed")
+
+    @property
+    def succeeded(self) -> bool:
+        return self.state == "succeeded"
+
+    def check(self) -> "Job":
+        """Returns this job. Raises TonyError JOB_FAILED if the job was killed or has failed."""
+        if self.ended and not self.succeeded:
+            ending = "was killed" if self.state == "killed" else "has failed"
+            raise TonyError("JOB_FAILED", f"{self.id} {ending}: {self.message or 'no message'}")
+        return self
 
 
 @dataclass(frozen=True)
 class LogLine:
     # Name of the task, for example worker:0.
     task: str
-    container: str
+    container_id: str
     # Name of the file: stdout, stderr or tony.log.
     file: str
     text: str
@@ -179,21 +173,40 @@ class Client:
         for key, value in (set or {}).items():
             words += ["--set", f"{key}={json.dumps(value)}"]
         job: Optional[Value] = None
-        url: Optional[str] = None
         for event in self._command.lines(words, timeout):
             if on_event is not None:
                 on_event(event)
             if event.get("type") == "submitted":
                 job = event
-            elif event.get("type") == "pages":
-                url = event["url"]
+            elif event.get("type") == "pages" and job is not None:
+                job = {**job, "urls": {**job["urls"], **event["urls"]}}
         if job is None:
-            raise TonyError("COMMAND_FAILED", "tony-ts submit printed no application ID")
-        return Job(id=job["applicationId"], name=job["name"], queue=job["queue"], url=url or job["trackingUrl"])
+            raise TonyError("COMMAND_FAILED", "tony-ts submit printed no job ID")
+        return _job(job)
 
-    def status(self, id: str) -> Status:
-        """Returns the state of a job that is running or has ended."""
-        return _status(self._command.one(["status", _checked(id), *self._cluster], _TIMEOUT_S))
+    def status(self, id: str) -> Job:
+        """Returns a job that is running or has ended, with its tasks."""
+        return _job(self._command.one(["status", _checked(id), *self._cluster], _TIMEOUT_S))
+
+    def list(
+        self,
+        all_users: bool = False,
+        ended: bool = False,
+        name: Optional[str] = None,
+        queue: Optional[str] = None,
+        state: Optional[str] = None,
+        limit: Optional[int] = None,
+        local: bool = False,
+    ) -> List[Job]:
+        """Returns your jobs, newest first. `ended` includes ended jobs that the cluster still lists.
+
+        `name` is a text that the job's name must contain.
+        """
+        words = ["list", *(["--all-users"] if all_users else []), *(["--all"] if ended else [])]
+        for option, value in {"--name": name, "--queue": queue, "--state": state, "--limit": limit}.items():
+            words += [] if value is None else [f"{option}={value}"]
+        place = ["--local"] if local else self._cluster
+        return [_job(value) for value in self._command.lines([*words, *place], _TIMEOUT_S) if value["kind"] == "Job"]
 
     def logs(
         self,
@@ -213,26 +226,26 @@ class Client:
         words += [] if tail is None else ["--tail", str(int(tail))]
         words += [*(["--follow"] if follow else []), *(["--executor"] if executor else []), *self._cluster]
         for line in self._command.lines(words, None):
-            yield LogLine(line["task"], line["container"], line["file"], line["text"])
+            yield LogLine(line["task"], line["containerId"], line["file"], line["text"])
 
     def wait(
         self, id: str, timeout: Optional[float] = None, on_event: Optional[Callable[[Value], None]] = None
-    ) -> Result:
-        """Waits until the job ends. To raise an error if the job failed, call the result's `check` method.
+    ) -> Job:
+        """Waits until the job ends, and returns it. To raise an error if the job failed, call the job's `check` method.
 
         `on_event` is called with each value that `tony-ts attach --output json` prints, such as changed states and
         metrics. Raises TimeoutError after `timeout` seconds, but the job keeps running. Survives cluster outages of up
         to ten minutes.
         """
-        result: Optional[Result] = None
+        job: Optional[Job] = None
         for event in self._command.lines(["attach", _checked(id), *self._cluster], timeout, fails=[1]):
             if on_event is not None:
                 on_event(event)
             if event.get("type") == "result":
-                result = Result(event["state"], event["diagnostics"], event["step"], event["metrics"])
-        if result is None:
+                job = _job(event)
+        if job is None:
             raise TonyError("COMMAND_FAILED", f"tony-ts attach printed no result for {id}")
-        return result
+        return job
 
     def kill(self, id: str) -> Killed:
         """Kills a job. Returns when the cluster has confirmed that the job has ended."""
@@ -247,9 +260,14 @@ def submit(
     return Client().submit(conf, set=set, local=local, **options)
 
 
-def status(id: str) -> Status:
-    """Returns the state of a job. See Client.status."""
+def status(id: str) -> Job:
+    """Returns a job. See Client.status."""
     return Client().status(id)
+
+
+def list(**options: Any) -> List[Job]:
+    """Returns your jobs, newest first. See Client.list."""
+    return Client().list(**options)
 
 
 def logs(id: str, task: Optional[str] = None, **options: Any) -> Iterator[LogLine]:
@@ -257,7 +275,7 @@ def logs(id: str, task: Optional[str] = None, **options: Any) -> Iterator[LogLin
     return Client().logs(id, task, **options)
 
 
-def wait(id: str, timeout: Optional[float] = None, **options: Any) -> Result:
+def wait(id: str, timeout: Optional[float] = None, **options: Any) -> Job:
     """Waits until a job ends. See Client.wait."""
     return Client().wait(id, timeout, **options)
 
@@ -270,39 +288,41 @@ def kill(id: str) -> Killed:
 def _checked(word: str) -> str:
     # The command would treat such a word as an option.
     if not word or word.startswith("-"):
-        raise TonyError("USAGE", f"{word!r} is neither an application ID nor a task")
+        raise TonyError("USAGE", f"{word!r} is neither a job ID nor a task")
     return word
 
 
-def _status(value: Value) -> Status:
-    job: Value = value["status"] or {}
-    ended: Optional[Value] = value["result"]
-    step, metrics = job.get("step", 0), job.get("metrics", {})
-    state, message = _state(value, job)
-    return Status(
-        id=value["applicationId"],
-        state=state,
-        message=message,
-        result=None if ended is None else Result(ended["state"], ended["diagnostics"], step, metrics),
-        step=step,
-        metrics=metrics,
-        checkpoint_step=job.get("checkpointStep", 0),
-        generations=job.get("generations", 0),
-        tasks=[_task(task) for task in job.get("tasks", [])],
-        url=value["pages"] or value["trackingUrl"] if ended is None else None,
+def _job(value: Value) -> Job:
+    return Job(
+        id=value["id"],
+        name=value["name"],
+        user=value["user"],
+        queue=value["queue"],
+        state=value["state"],
+        message=value["message"],
+        progress=value["progress"],
+        step=value["step"],
+        metrics=value["metrics"],
+        checkpoint_step=value["checkpointStep"],
+        checkpoint_uri=value["checkpointUri"],
+        summary_uri=value["summaryUri"],
+        generations=value["generations"],
+        created_at=_time(value["createdAt"]),
+        started_at=_time(value["startedAt"]),
+        finished_at=_time(value["finishedAt"]),
+        tasks=[_task(task) for task in value.get("tasks", [])],
+        urls=Urls(value["urls"]["pages"], value["urls"]["tracking"]),
         fields=value,
     )
 
 
-def _state(value: Value, job: Value) -> Tuple[str, str]:
-    ended: Optional[Value] = value["result"]
-    if ended is not None:
-        return str(ended["state"]), str(ended["diagnostics"])
-    return str(job.get("state", value["phase"])), str(job.get("message") or value["waiting"])
+def _time(text: Optional[str]) -> Optional[datetime]:
+    # Python 3.10 and older do not parse the suffix Z.
+    return None if text is None else datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def _task(task: Value) -> Task:
-    return Task(
+def _task(task: Value) -> TaskStatus:
+    return TaskStatus(
         role=task["role"],
         index=task["index"],
         state=task["state"],

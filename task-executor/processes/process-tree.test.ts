@@ -20,8 +20,8 @@ it('counts a whole process tree, including sessions of its descendants', async (
   expect(members).toHaveLength(2);
   expect(members).toContain(root);
   const usage = tree.sample(performance.now());
-  expect(usage.rssBytes).toBeGreaterThan(64 << 20);
-  expect(usage.rssBytes).toBeLessThan(512 << 20);
+  expect(usage.memoryBytes).toBeGreaterThan(64 << 20);
+  expect(usage.memoryBytes).toBeLessThan(512 << 20);
   expect(usage.cpuCores).toBeGreaterThan(0);
   expect(usage.stopped).toBe(false);
   process.kill(root, 'SIGSTOP');

@@ -31,7 +31,7 @@ const LONGEST_SEARCH_MS = 60_000;
 const SEARCH_SHARE = 0.001;
 
 export interface TreeUsage {
-  readonly rssBytes: number;
+  readonly memoryBytes: number;
   readonly cpuCores: number;
   readonly stopped: boolean;
 }
@@ -64,7 +64,7 @@ export class ProcessTree {
     this.#ticks = ticks;
     this.#sampledAt = now;
     return {
-      rssBytes: stats.reduce((sum, { pages }) => sum + pages, 0) * PAGE_BYTES,
+      memoryBytes: stats.reduce((sum, { pages }) => sum + pages, 0) * PAGE_BYTES,
       cpuCores: seconds > 0 ? used / TICKS_PER_SECOND / seconds : 0,
       stopped: stats.some(({ state }) => state === 'T'),
     };

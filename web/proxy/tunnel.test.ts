@@ -96,7 +96,7 @@ test('a probe returns the nonce that was sent', async () => {
 test.each([
   ['another host', { u: 'http://evil.example/' }, 400],
   ['a host without a scheme', { u: '//evil.example/' }, 400],
-  ['our own pages', { u: '/tony/api/job' }, 400],
+  ['our own pages', { u: '/tony/api/v1/job' }, 400],
   ['characters that a path cannot contain', { u: '/a b' }, 400],
   ['a header injected into the path', { u: '/a\r\nX: y' }, 400],
   ['no path', { u: 5 }, 400],

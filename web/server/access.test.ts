@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { ask, serve } from '../job-site.fixture.ts';
 import type { Access } from './access.ts';
 
-const JOB = '/tony/api/job';
+const JOB = '/tony/api/v1/job';
 
 describe('a server with a token', () => {
   const access: Access = { kind: 'token', token: 'correct-horse', hosts: ['gpu.example'] };

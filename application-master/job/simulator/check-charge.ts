@@ -60,8 +60,8 @@ const TOLD: Readonly<Record<FaultKind, readonly FailureCause['kind'][]>> = {
 };
 
 /** Verifies that a charged task was struck by a fault itself, and that the job machine tells this fault. */
-export function checkCharge(world: World, { event, role, index, containerId, failure }: HistoryEntry): void {
-  if (event !== 'task-failed' || failure?.cost !== 'charged' || world.hasSilencedProgram) {
+export function checkCharge(world: World, { type, role, index, containerId, failure }: HistoryEntry): void {
+  if (type !== 'task-failed' || failure?.cost !== 'charged' || world.hasSilencedProgram) {
     return;
   }
   const kinds = [...(world.struck.get(containerId ?? '') ?? [])];

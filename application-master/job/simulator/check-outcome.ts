@@ -27,13 +27,13 @@ export function checkOutcome(run: FinishedRun): void {
   checkBudgets(run);
   checkJobBudget(run);
   checkStarts(run);
-  if (run.result.state === 'KILLED' && !(run.killed && run.result.diagnostics === 'killed by a user')) {
+  if (run.result.state === 'killed' && !(run.killed && run.result.message === 'killed by a user')) {
     violate(run.world, 'killed although no user killed it');
   }
-  if (run.result.state === 'FAILED') {
+  if (run.result.state === 'failed') {
     checkFailure(run);
   }
-  if (run.result.state === 'SUCCEEDED') {
+  if (run.result.state === 'succeeded') {
     checkSuccess(run);
   }
   checkEffort(run);
@@ -80,16 +80,16 @@ function checkStarts({ world, state }: FinishedRun): void {
   }
 }
 
-function checkFailure({ world, state, result: { diagnostics } }: FinishedRun): void {
+function checkFailure({ world, state, result: { message } }: FinishedRun): void {
   const decisive = state.decision?.task ?? null;
   const task = state.tasks.find(({ role, index }) => role.name === decisive?.role && index === decisive.index);
   if (task?.role.spare) {
     violate(world, `failed because of ${nameOf(task)}`);
   }
-  if (diagnostics.length < 20) {
+  if (message.length < 20) {
     violate(world, 'failed without a reason');
   }
-  if (Buffer.byteLength(diagnostics) > 8_192) {
+  if (Buffer.byteLength(message) > 8_192) {
     violate(world, 'failed with a message that is too long');
   }
   // In an elastic role, a failed task may make the job fail only if too few tasks remain.
@@ -143,7 +143,7 @@ function checkEffort({ world, state, result, roomy, killed, calm, earlyCrashes }
   const ofJob = job.restart.maxRestarts ?? Number.POSITIVE_INFINITY;
   const budget = Math.min(ofJob, ...needed.map((each) => (each.restart.policy === 'never' ? 0 : each.restart.maxRestarts)));
   const mustSucceed = roomy && !killed && world.charges <= budget && needed.every((each) => each.restart.policy === 'on-failure');
-  if (mustSucceed && result.state !== 'SUCCEEDED') {
-    violate(world, `a job that could have succeeded ended as ${result.state}: ${result.diagnostics}`);
+  if (mustSucceed && result.state !== 'succeeded') {
+    violate(world, `a job that could have succeeded ended as ${result.state}: ${result.message}`);
   }
 }

@@ -335,7 +335,7 @@ export class Executor {
       containerId: this.options.containerId,
       clock: this.#clock(),
       generation: program?.generation ?? this.#portFor,
-      usage: { rssBytes: 0, cpuCores: 0, gpus: [], stopped: program?.stopped ?? false },
+      usage: { memoryBytes: 0, cpuCores: 0, gpus: [], stopped: program?.stopped ?? false },
       progress:
         program === null || (program.lostRank === null && program.rank === null)
           ? null

@@ -7,7 +7,7 @@ import { createJob, type JobState, statusOf, step } from '../job-machine.ts';
 import type { Action, Container, Event, UntimedEvent } from '../state/events.ts';
 import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';
 
-const RUNNING: Usage = { rssBytes: 1, cpuCores: 1, gpus: [], stopped: false };
+const RUNNING: Usage = { memoryBytes: 1, cpuCores: 1, gpus: [], stopped: false };
 
 /** Replaces branded number types in `Value` with `number`, because tests write generations as literals. */
 type Plain<Value> = Value extends number ? number : Value extends object ? { readonly [Key in keyof Value]: Plain<Value[Key]> } : Value;
@@ -47,7 +47,7 @@ export class JobScenario {
     this.state = state;
     for (const action of actions) {
       if (action.type === 'record') {
-        this.history.push(`${action.entry.event} ${describeEntry(action.entry)}`.trim());
+        this.history.push(`${action.entry.type} ${describeEntry(action.entry)}`.trim());
       } else {
         this.actions.push(action);
       }

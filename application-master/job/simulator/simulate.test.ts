@@ -24,7 +24,7 @@ describe('the job machine keeps its invariants under simulated failures', () => 
       if (violations.length > 0 || process.env.SEED !== undefined) {
         const { trace, result } = simulate(seed, { trace: true });
         process.stderr.write(`${trace.slice(process.env.SEED === undefined ? -TRACE_LINES : 0).join('\n')}\n`);
-        process.stderr.write(`seed ${seed}: ${result?.state} ${result?.diagnostics}\n`);
+        process.stderr.write(`seed ${seed}: ${result?.state} ${result?.message}\n`);
       }
       expect({ replay: `SEED=${seed}`, violations }).toEqual({ replay: `SEED=${seed}`, violations: [] });
     }
@@ -37,7 +37,7 @@ describe('the job machine keeps its invariants under simulated failures', () => 
 
   it('covers failures, new generations, second attempts and every final state', () => {
     const outcomes = Array.from({ length: 400 }, (_, at) => outcomeOf(at + 1));
-    expect(new Set(outcomes.map((outcome) => outcome.result?.state))).toEqual(new Set(['SUCCEEDED', 'FAILED', 'KILLED']));
+    expect(new Set(outcomes.map((outcome) => outcome.result?.state))).toEqual(new Set(['succeeded', 'failed', 'killed']));
     expect(outcomes.filter((outcome) => outcome.generations > 1).length).toBeGreaterThan(40);
     expect(outcomes.filter((outcome) => outcome.attempts > 1).length).toBeGreaterThan(40);
     const changes = outcomes.flatMap(({ sizes }) => sizes.slice(1).map((size, at) => size - (sizes[at] ?? 0)));

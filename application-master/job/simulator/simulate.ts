@@ -128,7 +128,7 @@ class SimulatedRun {
       finished: (result) => {
         this.#finished = result;
         const { durable } = this.#storage;
-        if (durable?.result && (durable.result.state !== result.state || durable.result.diagnostics !== result.diagnostics)) {
+        if (durable?.result && (durable.result.state !== result.state || durable.result.message !== result.message)) {
           violate(this.#world, `finished as ${result.state}, saved as ${durable.result.state}`);
         }
       },

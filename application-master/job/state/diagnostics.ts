@@ -26,12 +26,12 @@ function failureCause(cause: Cause, role: Role): FailureCause {
         kind,
         end,
         exitStatus,
-        memoryMb: role.resources.memoryMb,
-        reason: unusableFile(diagnostics) ?? containerReason(end, diagnostics),
+        memoryBytes: role.resources.memoryMb * (1 << 20),
+        message: unusableFile(diagnostics) ?? containerReason(end, diagnostics),
       };
     }
     case 'launch':
-      return { kind: 'launch', reason: oneLine(cause.message) };
+      return { kind: 'launch', message: oneLine(cause.message) };
     default:
       return cause;
   }

@@ -58,7 +58,7 @@ const schema = z.object({
   metrics: z.record(z.string(), z.number()),
   earlyEnd: z.string().nullable(),
   notices: z.array(z.object({ task: z.string(), text: z.string(), about: z.string() })),
-  result: z.object({ state: z.enum(END_STATES), diagnostics: z.string() }).nullable(),
+  result: z.object({ state: z.enum(END_STATES), message: z.string() }).nullable(),
   decisiveTask: z.object({ role: z.string(), index: z.int(), why: z.enum(DECISIVE_REASONS) }).nullable(),
 });
 

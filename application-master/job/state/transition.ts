@@ -118,11 +118,11 @@ export class Transition {
     this.actions.push(action);
   }
 
-  record(event: string, details: Omit<HistoryEntry, 'at' | 'event'> = {}): void {
-    this.act({ type: 'record', entry: { at: this.now, event, ...details } });
+  record(event: string, details: Omit<HistoryEntry, 'at' | 'type'> = {}): void {
+    this.act({ type: 'record', entry: { at: this.now, type: event, ...details } });
   }
 
-  recordTask(event: string, task: Task, details: Omit<HistoryEntry, 'at' | 'event' | 'role' | 'index'> = {}): void {
+  recordTask(event: string, task: Task, details: Omit<HistoryEntry, 'at' | 'type' | 'role' | 'index'> = {}): void {
     const place = task.container === null ? {} : { attempt: task.attempts, containerId: task.container.id, node: task.container.node };
     this.record(event, { role: task.role.name, index: task.index, ...place, ...details });
   }

@@ -30,7 +30,7 @@ test.each([
     ['exec', 'local_1_0001', 'worker:0', '--staging', '--', 'ls', '-l'],
     '--staging requires a value.',
   ],
-  ['a value that is not one of the choices', ['history', '--state', 'failde'], 'not failde; did you mean FAILED?'],
+  ['a value that is not one of the choices', ['history', '--state', 'failde'], 'not failde; did you mean failed?'],
   ['a flag with a value that yargs would read as false', ['history', 'prune', '--dry-run=yes'], '--dry-run accepts only true or false'],
   ['a negated flag with a value other than true or false', ['history', 'prune', '--no-dry-run=0'], 'There is no option --no-dry-run'],
   ['a flag with an empty value', ['history', 'prune', '--dry-run='], '--dry-run accepts only true or false'],
@@ -103,7 +103,7 @@ test('values have the types that their options declare, and defaults where none 
   });
   expect(check('logs', 'local_1_0001', '--tail', '5')).toMatchObject({ tail: 5, task: undefined, follow: false });
   expect(check('runtime', 'path', '--node', '22')).toMatchObject({ node: 22, gpu: false });
-  expect(check('history', '--state', 'failed')).toMatchObject({ state: 'FAILED' });
+  expect(check('history', '--state', 'failed')).toMatchObject({ state: 'failed' });
   expect(check('tensorboard', 'local_1_0001', '--no-open')).toMatchObject({ open: false });
 });
 

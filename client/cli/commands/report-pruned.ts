@@ -1,3 +1,4 @@
+import { apiObject } from '../../../conf/status/api-object.ts';
 import { formatBytes } from '../../../conf/values/quantities.ts';
 import { type OutputFormat, valueWriter } from '../../output/lines/value-output.ts';
 import { printable } from '../../terminal/terminal.ts';
@@ -32,7 +33,7 @@ export async function reportPruned<Item extends Removal>(items: AsyncIterable<It
       failures++;
     }
     if (write !== null) {
-      write({ ...value(item), removed: !dryRun && failure === '', failure });
+      write(apiObject('Removal', { ...value(item), removed: !dryRun && failure === '', message: failure }));
     } else {
       const what = failure === '' ? (dryRun ? 'would remove' : 'removed') : 'cannot remove';
       process.stdout.write(`${printable(`${what} ${text(item)}${failure === '' ? '' : `: ${failure}`}`)}\n`);

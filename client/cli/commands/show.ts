@@ -1,21 +1,27 @@
+import { type ApiKind, apiObject } from '../../../conf/status/api-object.ts';
 import type { OutputFormat } from '../../output/lines/value-output.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
 /**
  * Prints a command's result as values or as lines of text, depending on `--output`.
+ * @param kind kind of each value
  * @param notice a remark about the result, such as that it is incomplete, or '' for none
  */
 export async function show(
   output: OutputFormat,
-  values: readonly unknown[],
+  kind: ApiKind,
+  values: readonly object[],
   lines: (terminal: Terminal) => readonly string[] | Promise<readonly string[]>,
   notice = '',
 ): Promise<void> {
   if (output !== 'table') {
     const { valueWriter } = await import('../../output/lines/value-output.ts');
     const write = await valueWriter(output);
-    for (const value of notice === '' ? values : [...values, { type: 'notice', message: notice }]) {
-      write(value);
+    for (const value of values) {
+      write(apiObject(kind, value));
+    }
+    if (notice !== '') {
+      write(apiObject('Notice', { message: notice }));
     }
     return;
   }

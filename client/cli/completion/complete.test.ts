@@ -18,7 +18,7 @@ beforeEach(async () => {
   onEnd = [];
   const { history } = localPaths(path.join(folder, 'local'), LOCAL);
   await mkdir(history, { recursive: true });
-  const final = jobStatus({ applicationId: LOCAL, name: 'here', state: 'SUCCEEDED', finishedAt: 5, tasks: [] });
+  const final = jobStatus({ id: LOCAL, name: 'here', state: 'succeeded', finishedAt: 5, tasks: [] });
   await writeFile(path.join(history, 'final.json'), JSON.stringify(final));
   vi.stubEnv('HADOOP_USER_NAME', 'alice');
   vi.stubEnv('TONY_LOCAL_DIR', path.join(folder, 'local'));

@@ -1,7 +1,7 @@
+import type { ListedJob } from '../../../conf/status/job-info.ts';
 import { parseDuration } from '../../../conf/values/units.ts';
 import { closing } from '../../../platform/async/closing.ts';
 import { withTimeout } from '../../../platform/async/deadline.ts';
-import type { JobSummary } from '../../listing/job-lister.ts';
 import { harmless } from '../../terminal/terminal.ts';
 import type { Command, Option, Positional } from '../command/command.ts';
 import { readWords } from '../command/read-words.ts';
@@ -145,8 +145,8 @@ async function localJobs(ended: boolean): Promise<CompletionCandidate[]> {
   return (await listLocalJobs({ ended, limit: MOST_LOCAL_JOBS })).map(jobCandidate);
 }
 
-function jobCandidate({ id, name, phase }: JobSummary): CompletionCandidate {
-  return { value: id, describe: `${name}, ${phase.toLowerCase()}` };
+function jobCandidate({ id, name, state }: ListedJob): CompletionCandidate {
+  return { value: id, describe: `${name}, ${state}` };
 }
 
 async function tasks({ positionals, values }: Typed): Promise<CompletionCandidate[]> {
@@ -159,8 +159,7 @@ async function tasks({ positionals, values }: Typed): Promise<CompletionCandidat
 async function tasksOf(id: string, values: Typed['values']): Promise<CompletionCandidate[]> {
   const { connectJob } = await import('../../connections/connect-job.ts');
   return closing(await connectJob(id, clusterOf(values)), async (connection) => {
-    const { status } = await connection.observe();
-    const all = status?.tasks ?? [];
+    const { tasks: all } = await connection.observe();
     const roles = [...new Set(all.map(({ role }) => role))].map((role) => ({
       value: role,
       describe: `all ${all.filter((task) => task.role === role).length} tasks of the role`,

@@ -3,8 +3,8 @@ import { terminalOf } from '../../terminal/terminal.ts';
 import { versionLines } from './version-lines.ts';
 
 const FOUND = [
-  { part: 'tony-ts', version: '1.0.0', detail: '' },
-  { part: 'Python', version: null, detail: 'no python3 on the PATH; only TensorBoard needs it' },
+  { part: 'tony-ts', version: '1.0.0', message: '' },
+  { part: 'Python', version: null, message: 'no python3 on the PATH; only TensorBoard needs it' },
 ];
 
 test('prints one line per part, and "none" for a missing part', () => {

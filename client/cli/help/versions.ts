@@ -15,7 +15,7 @@ export interface PartVersion {
   /** Version, or null if the component is missing or does not report a version. */
   readonly version: string | null;
   /** Path or contents of the component, or the reason why its version is unknown. */
-  readonly detail: string;
+  readonly message: string;
 }
 
 const LIBRARIES = ['@tensorflow/tfjs', '@tensorflow/tfjs-backend-wasm', '@tensorflow/tfjs-node', '@tensorflow/tfjs-node-gpu'] as const;
@@ -34,8 +34,8 @@ export async function versions(options: ClusterOptions = {}): Promise<PartVersio
     clusterVersions(options),
   ]);
   return [
-    { part: 'tony-ts', version: description.version, detail: '' },
-    { part: 'Node', version: process.versions.node, detail: process.execPath },
+    { part: 'tony-ts', version: description.version, message: '' },
+    { part: 'Node', version: process.versions.node, message: process.execPath },
     system,
     ...libraries,
     ...runtimes,
@@ -48,16 +48,16 @@ export async function versions(options: ClusterOptions = {}): Promise<PartVersio
 async function operatingSystem(): Promise<PartVersion> {
   const text = await readFile('/etc/os-release', 'utf8').catch(() => '');
   const name = /^PRETTY_NAME="?([^"\n]*)"?$/m.exec(text)?.[1];
-  return { part: 'system', version: `${type()} ${release()} ${arch()}`, detail: name ?? '' };
+  return { part: 'system', version: `${type()} ${release()} ${arch()}`, message: name ?? '' };
 }
 
 async function library(name: (typeof LIBRARIES)[number]): Promise<PartVersion> {
   try {
     const file = createRequire(import.meta.url).resolve(`${name}/package.json`);
     const { version } = JSON.parse(await readFile(file, 'utf8')) as { version?: unknown };
-    return { part: name, version: typeof version === 'string' ? version : null, detail: '' };
+    return { part: name, version: typeof version === 'string' ? version : null, message: '' };
   } catch {
-    return { part: name, version: null, detail: 'not installed on this machine; jobs use the version in their runtime' };
+    return { part: name, version: null, message: 'not installed on this machine; jobs use the version in their runtime' };
   }
 }
 
@@ -70,22 +70,22 @@ async function builtRuntimes(): Promise<PartVersion[]> {
       if (runtime === null) {
         return [];
       }
-      const detail = `TensorFlow.js ${runtime.tensorflowJs}, libtensorflow ${runtime.libtensorflow}, ${formatBytes(runtime.size)}`;
-      return [{ part: gpu ? 'runtime with GPUs' : 'runtime', version: `Node ${runtime.node}`, detail }];
+      const message = `TensorFlow.js ${runtime.tensorflowJs}, libtensorflow ${runtime.libtensorflow}, ${formatBytes(runtime.size)}`;
+      return [{ part: gpu ? 'runtime with GPUs' : 'runtime', version: `Node ${runtime.node}`, message }];
     }),
   );
   const built = found.flat();
   return built.length > 0
     ? built
-    : [{ part: 'runtime', version: null, detail: 'not built yet; run tony-ts runtime build, or submit a job' }];
+    : [{ part: 'runtime', version: null, message: 'not built yet; run tony-ts runtime build, or submit a job' }];
 }
 
 async function pythonVersion(): Promise<PartVersion> {
   try {
     const { stdout } = await promisify(execFile)('python3', ['--version'], { timeout: PYTHON_MS, killSignal: 'SIGKILL' });
-    return { part: 'Python', version: stdout.trim().replace(/^Python /, ''), detail: 'for TensorBoard and python.requirements' };
+    return { part: 'Python', version: stdout.trim().replace(/^Python /, ''), message: 'for TensorBoard and python.requirements' };
   } catch {
-    return { part: 'Python', version: null, detail: 'no python3 on the PATH; TensorBoard and python.requirements need it' };
+    return { part: 'Python', version: null, message: 'no python3 on the PATH; TensorBoard and python.requirements need it' };
   }
 }
 
@@ -93,9 +93,9 @@ async function tensorBoardVersion(): Promise<PartVersion> {
   const { findTensorBoard } = await import('../../python/ensure-tensorboard.ts');
   const found = await findTensorBoard().catch(() => null);
   if (found === null) {
-    return { part: 'TensorBoard', version: null, detail: 'not downloaded yet; submitting a job with TensorBoard downloads it' };
+    return { part: 'TensorBoard', version: null, message: 'not downloaded yet; submitting a job with TensorBoard downloads it' };
   }
-  return { part: 'TensorBoard', version: found.tensorboard, detail: formatBytes(found.size) };
+  return { part: 'TensorBoard', version: found.tensorboard, message: formatBytes(found.size) };
 }
 
 async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> {
@@ -109,14 +109,14 @@ async function clusterVersions(options: ClusterOptions): Promise<PartVersion[]> 
         java ??= await javaOfDaemon(new URL(address), cluster.login, trustOf(cluster.configuration));
       }
       return [
-        { part: 'Hadoop', version: resourceManagerVersion, detail: cluster.configuration.resourceManagers.join(', ') },
-        { part: 'Java', version: java, detail: java === null ? 'the ResourceManager does not report it' : 'used by the ResourceManager' },
+        { part: 'Hadoop', version: resourceManagerVersion, message: cluster.configuration.resourceManagers.join(', ') },
+        { part: 'Java', version: java, message: java === null ? 'the ResourceManager does not report it' : 'used by the ResourceManager' },
       ];
     });
   } catch (error) {
     return [
-      { part: 'Hadoop', version: null, detail: messageOf(error) },
-      { part: 'Java', version: null, detail: 'unknown, because the cluster cannot be queried' },
+      { part: 'Hadoop', version: null, message: messageOf(error) },
+      { part: 'Java', version: null, message: 'unknown, because the cluster cannot be queried' },
     ];
   }
 }

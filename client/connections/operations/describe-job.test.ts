@@ -1,25 +1,26 @@
 import { expect, test } from 'vitest';
+import { unreportedJob, type YarnReport } from '../../../conf/status/job-info.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { FileStorage } from '../../../storage/file-storage.ts';
 import type { JobConnection } from '../job-connection.ts';
-import type { YarnFacts } from '../job-records.ts';
 import { describeJob } from './describe-job.ts';
 
 const ID = 'application_1700000000000_0001';
 const yarn = {
-  id: ID,
+  applicationId: ID,
   name: 'mnist',
   user: 'alice',
   queue: 'root.gpu',
   state: 'RUNNING',
   startedAt: 5,
   attempts: [],
-} as unknown as YarnFacts;
+} as unknown as YarnReport;
 
 function connection(failure: TonyError): JobConnection {
   const fails = () => Promise.reject(failure);
   return {
-    applicationId: ID,
+    id: ID,
+    trackingUrl: 'http://rm/proxy/1/',
     records: {
       storage: new FileStorage(),
       user: 'alice',
@@ -30,7 +31,7 @@ function connection(failure: TonyError): JobConnection {
       logs: fails,
       mayRead: async () => true,
     },
-    observe: async () => ({ phase: 'RUNNING', waiting: 'The job is starting.', status: null, masterSilentMs: null, result: null }),
+    observe: async () => unreportedJob({ id: ID, state: 'running', message: 'The job is starting.' }),
     pages: async () => 'http://rm/proxy/1/',
   } as unknown as JobConnection;
 }
@@ -43,8 +44,8 @@ test.each(['HDFS_UNREACHABLE', 'S3_UNREACHABLE'] as const)(
       name: 'mnist',
       user: 'alice',
       queue: 'gpu',
-      state: 'RUNNING',
-      startedAt: 5,
+      state: 'running',
+      createdAt: 5,
       message: 'The job is starting.',
     });
     expect(described.unreadable).toMatch(/^The history, .* could not be read\. No server answers\.$/);

@@ -1,36 +1,18 @@
 import type { FrozenJob, Role } from '../../../conf/job.ts';
 import { parseFrozenJob } from '../../../conf/resolve/frozen-job.ts';
-import { jobMessage } from '../../../conf/status/job-message.ts';
-import type { HistoryEntry, JobResult, JobStatus, OrphanedContainer, TaskStatus } from '../../../conf/status/status.ts';
-import type { FirstFailure } from '../../../conf/status/task-failure.ts';
+import { isOver, isReported, type JobInfo, jobInfo, queueName, type YarnReport } from '../../../conf/status/job-info.ts';
+import { type HistoryEntry, isEndState, type TaskStatus } from '../../../conf/status/status.ts';
 import { CheckpointStore } from '../../../contract/checkpoint/checkpoint-store.ts';
 import type { TonyError } from '../../../platform/errors.ts';
 import { isStorageUnreachable } from '../../../storage/storage-unreachable.ts';
 import { orderContainers } from '../../job/task-containers.ts';
 import { type ClusterAnswer, storedStatus } from '../../records/stored-status.ts';
-import type { JobConnection, Observation } from '../job-connection.ts';
-import { askConfiguration, eventPages, ifAvailable, type JobRecords, readHistory, type YarnFacts } from '../job-records.ts';
+import type { JobConnection } from '../job-connection.ts';
+import { askConfiguration, eventPages, ifAvailable, type JobRecords, readHistory } from '../job-records.ts';
 import { type LostNode, lostNodes } from './lost-nodes.ts';
 
-export interface JobDescription
-  extends Pick<JobStatus, 'applicationId' | 'name' | 'user' | 'queue' | 'finishedAt' | 'step' | 'metrics' | 'generations' | 'notices'> {
-  /** First task failure, or null if no task has failed. The job may have recovered from the failure. */
-  readonly failure: FirstFailure | null;
-  /** State that the ApplicationMaster reports, or YARN's state before the first report. */
-  readonly state: string;
-  /** Reason why the job is waiting, or why it ended as it did. */
-  readonly message: string;
-  readonly result: JobResult | null;
-  /** Time of the submission in ms since the epoch, or null if it is unknown. */
-  readonly submittedAt: number | null;
-  /** Start time in ms since the epoch, or null if it is unknown. */
-  readonly startedAt: number | null;
+export interface JobDescription extends Omit<JobInfo, 'tasks'> {
   readonly lostNodes: readonly LostNode[];
-  /** Orphaned containers whose programs may still be running. Once the job has ended, the containers that were orphaned when it ended. */
-  readonly orphanedContainers: readonly OrphanedContainer[];
-  readonly pages: string | null;
-  /** YARN's information about the job, or null for a local job. */
-  readonly yarn: YarnFacts | null;
   /** Roles in job.yaml. Empty if the configuration is unavailable. */
   readonly roles: readonly Role[];
   readonly tasks: readonly DescribedTask[];
@@ -55,7 +37,7 @@ export interface DescribedTask extends TaskStatus {
 }
 
 export interface DescribedCheckpoints {
-  readonly dir: string;
+  readonly uri: string;
   /** Step of the newest checkpoint that the job reported, or 0 before the first checkpoint. */
   readonly newest: number;
   /** Steps of the stored checkpoints, oldest first, or null if the checkpoint folder cannot be listed. */
@@ -70,9 +52,9 @@ export interface DescribedCheckpoints {
  * @throws TonyError APPLICATION_UNKNOWN, or a connection error if the ResourceManager is unreachable
  */
 export async function describeJob(connection: JobConnection): Promise<JobDescription> {
-  const { applicationId, records } = connection;
-  const observation = await connection.observe();
-  const over = observation.result !== null;
+  const { records } = connection;
+  const observed = await connection.observe();
+  const over = isOver(observed);
   let unreachable: TonyError | null = null;
   const ifReachable = async <T>(reading: Promise<T>): Promise<T | null> => {
     try {
@@ -93,43 +75,36 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
     over ? null : connection.pages(),
   ]);
   const frozen = frozenOf(configuration);
-  const status = observation.status ?? (history && storedStatus(history.record, clusterAnswer(yarn, observation)));
+  const stored = history && !isReported(observed) ? storedStatus(history.record, clusterAnswer(yarn, observed)) : null;
+  const job: JobInfo = stored === null ? observed : { ...jobInfo(stored), state: observed.state, message: observed.message };
   const entries = (over ? null : await liveEntries(records)) ?? history?.record.entries ?? [];
-  const containers = orderContainers(status, entries);
-  const checkpointDir = status?.checkpointDir || frozen?.checkpointDir || null;
+  const containers = orderContainers(job.tasks, entries);
+  const checkpointUri = job.checkpointUri || frozen?.checkpointDir || '';
   return {
-    applicationId,
-    failure: status?.failure ?? null,
-    name: status?.name || yarn?.name || frozen?.job.name || '',
-    user: yarn?.user || status?.user || frozen?.user || '',
-    queue: yarn?.queue.replace(/^root\./, '') || status?.queue || frozen?.job.queue || '',
-    state: observation.result?.state ?? status?.state ?? observation.phase,
-    message: observation.result?.diagnostics ?? (observation.waiting || (status === null ? '' : jobMessage(status))),
-    result: observation.result,
-    submittedAt: status?.submittedAt || yarn?.startedAt || null,
-    startedAt: status?.startedAt || yarn?.startedAt || null,
-    finishedAt: status?.finishedAt ?? yarn?.finishedAt ?? null,
-    step: status?.step ?? 0,
-    metrics: status?.metrics ?? {},
-    generations: status?.generations ?? 0,
-    notices: status?.notices ?? [],
-    lostNodes: lostNodes(entries),
-    orphanedContainers: status?.orphanedContainers ?? [],
-    pages,
+    ...job,
+    name: job.name || yarn?.name || frozen?.job.name || '',
+    user: yarn?.user || job.user || frozen?.user || '',
+    queue: queueName(yarn?.queue ?? '') || job.queue || frozen?.job.queue || '',
+    createdAt: job.createdAt ?? yarn?.startedAt ?? null,
+    finishedAt: job.finishedAt ?? yarn?.finishedAt ?? null,
+    urls: { pages, tracking: connection.trackingUrl },
     yarn,
+    lostNodes: lostNodes(entries),
     roles: frozen?.job.roles ?? [],
-    tasks: (status?.tasks ?? []).map((task) => {
+    tasks: job.tasks.map((task) => {
       const own = containers.filter((each) => each.task === `${task.role}:${task.index}`);
       // Resource usage and heartbeats are outdated once the job has ended.
       const now = over ? { ...task, usage: null, silentMs: null } : task;
       return { ...now, containers: own.map(({ containerId, node }) => ({ containerId, node })) };
     }),
     checkpoints:
-      checkpointDir !== null && (await records.mayRead(checkpointDir)) ? await checkpointsIn(records, checkpointDir, status) : null,
+      checkpointUri !== '' && (await records.mayRead(checkpointUri))
+        ? await checkpointsIn(records, checkpointUri, job.checkpointStep)
+        : null,
     places: {
       history: history?.folder ?? frozen?.history ?? null,
-      checkpoints: checkpointDir,
-      summaries: status?.summaryDir || frozen?.summaryDir || null,
+      checkpoints: checkpointUri || null,
+      summaries: job.summaryUri || frozen?.summaryDir || null,
       output: frozen?.outputDir ?? null,
       logs,
     },
@@ -151,8 +126,8 @@ function frozenOf(configuration: unknown): FrozenJob | null {
   }
 }
 
-function clusterAnswer(yarn: YarnFacts | null, { result }: Observation): ClusterAnswer {
-  return yarn === null ? 'forgotten' : { ...yarn, result };
+function clusterAnswer(yarn: YarnReport | null, { state, message }: JobInfo): ClusterAnswer {
+  return yarn === null ? 'forgotten' : { ...yarn, result: isEndState(state) ? { state, message } : null };
 }
 
 async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[] | null> {
@@ -167,12 +142,12 @@ async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[]
   return isAvailable ? entries : null;
 }
 
-async function checkpointsIn({ storage }: JobRecords, dir: string, status: JobStatus | null): Promise<DescribedCheckpoints> {
-  const store = new CheckpointStore(storage, dir);
+async function checkpointsIn({ storage }: JobRecords, uri: string, newest: number): Promise<DescribedCheckpoints> {
+  const store = new CheckpointStore(storage, uri);
   const [kept, best] = await Promise.all([ifAvailable(store.steps()), ifAvailable(store.marks.best())]);
   return {
-    dir,
-    newest: status?.checkpointStep ?? 0,
+    uri,
+    newest,
     kept: kept?.toSorted((a, b) => a - b) ?? null,
     best: best && { step: best.step, metric: best.metric, value: best.value },
   };

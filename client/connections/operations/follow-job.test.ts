@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { jobStatus, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import { isOver, type JobInfo, unreportedJob, yarnReport } from '../../../conf/status/job-info.ts';
+import { reportedJob, taskStatus } from '../../../conf/status/job-status.fixture.ts';
 import type { JobStatus, TaskStatus } from '../../../conf/status/status.ts';
+import { yarnApplication } from '../../../hadoop/yarn/application.fixture.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { LiveOutput } from '../../output/job/live-output.ts';
 import { TextOutput } from '../../output/job/text-output.ts';
@@ -10,24 +12,24 @@ import { stagingLine, uploadBar } from '../../output/lines/report-lines.ts';
 import { statusLines } from '../../output/lines/status-lines.ts';
 import { valueFormatter } from '../../output/lines/value-output.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
-import type { JobConnection, Observation } from '../job-connection.ts';
+import type { JobConnection } from '../job-connection.ts';
 import { noRecords } from '../job-records.fixture.ts';
-import { followJob, intervalAfter, type JobReport, type Look, reportOf } from './follow-job.ts';
+import { type EndedJob, followJob, intervalAfter, type Look } from './follow-job.ts';
 
 const ID = 'application_1_0001';
 
 const task = (change: Partial<TaskStatus> = {}): TaskStatus =>
-  taskStatus({ usage: { rssBytes: 2 ** 28, cpuCores: 1, gpus: [], stopped: false }, ...change });
-const status = (change: Partial<JobStatus> = {}): JobStatus => jobStatus({ applicationId: ID, tasks: [task()], ...change });
+  taskStatus({ usage: { memoryBytes: 2 ** 28, cpuCores: 1, gpus: [], stopped: false }, ...change });
+const status = (change: Partial<JobStatus> = {}): JobInfo => reportedJob({ id: ID, tasks: [task()], ...change });
 
-function seen(change: Partial<Observation> = {}): Observation {
-  return { phase: 'RUNNING', waiting: '', status: null, masterSilentMs: null, result: null, ...change };
+function unreported(change: Partial<JobInfo> = {}): JobInfo {
+  return unreportedJob({ id: ID, state: 'running', ...change });
 }
 
-function scripted(looks: readonly (Observation | Error)[]): JobConnection {
+function scripted(looks: readonly (JobInfo | Error)[]): JobConnection {
   let at = 0;
   return {
-    applicationId: ID,
+    id: ID,
     trackingUrl: null,
     records: noRecords(),
     pages: async () => null,
@@ -45,7 +47,7 @@ function scripted(looks: readonly (Observation | Error)[]): JobConnection {
   };
 }
 
-async function follow(looks: readonly (Observation | Error)[], maxWaitMs = 60_000): Promise<{ looks: Look[]; report: JobReport }> {
+async function follow(looks: readonly (JobInfo | Error)[], maxWaitMs = 60_000): Promise<{ looks: Look[]; report: EndedJob }> {
   const following = followJob(scripted(looks), { intervalMs: 1, maxWaitMs });
   const all: Look[] = [];
   for (;;) {
@@ -58,23 +60,18 @@ async function follow(looks: readonly (Observation | Error)[], maxWaitMs = 60_00
 }
 
 const unreachable = new TonyError('RM_UNREACHABLE', 'No ResourceManager could be reached.');
-const succeeded = { state: 'SUCCEEDED', diagnostics: '' } as const;
 const life = [
-  seen({ phase: 'ACCEPTED', waiting: 'queue is full' }),
-  seen({ phase: 'ACCEPTED', waiting: 'queue is full' }),
-  seen({ status: status({ state: 'WAITING', message: 'worker:1 is missing', tasks: [task({ state: 'requested' })] }) }),
-  seen({ status: status({ step: 10, metrics: { loss: 0.5 } }) }),
-  seen({ status: status({ step: 20, metrics: { loss: 0.25 }, checkpointStep: 20, notices: ['skipped a checkpoint'] }) }),
-  seen({
-    phase: 'FINISHED',
-    status: status({
-      state: 'SUCCEEDED',
-      step: 30,
-      metrics: { 'test/accuracy': 0.98714 },
-      checkpointStep: 30,
-      tasks: [task({ state: 'succeeded', exit: { code: 0, signal: null } })],
-    }),
-    result: succeeded,
+  unreported({ state: 'waiting', message: 'queue is full' }),
+  unreported({ state: 'waiting', message: 'queue is full' }),
+  status({ state: 'waiting', message: 'worker:1 is missing', tasks: [task({ state: 'requested' })] }),
+  status({ step: 10, metrics: { loss: 0.5 } }),
+  status({ step: 20, metrics: { loss: 0.25 }, checkpointStep: 20, notices: ['skipped a checkpoint'] }),
+  status({
+    state: 'succeeded',
+    step: 30,
+    metrics: { 'test/accuracy': 0.98714 },
+    checkpointStep: 30,
+    tasks: [task({ state: 'succeeded', exit: { code: 0, signal: null } })],
   }),
 ];
 
@@ -95,39 +92,42 @@ test('followJob yields each change of a job once, until the job ends, and return
     'checkpoint',
     'metrics',
   ]);
-  expect(report).toMatchObject({ state: 'SUCCEEDED', generations: 1, metrics: { 'test/accuracy': 0.98714 }, checkpointStep: 30 });
+  expect(report).toMatchObject({ state: 'succeeded', generations: 1, metrics: { 'test/accuracy': 0.98714 }, checkpointStep: 30 });
 });
 
 test('a job is observed less often while no task changes its state', () => {
   expect([0, 10_000, 30_000, 3_600_000].map(intervalAfter)).toEqual([250, 500, 1000, 1000]);
 });
 
-test('the report takes the state from YARN when YARN and the ApplicationMaster disagree', async () => {
-  const { report } = await follow([seen({ status: status({ state: 'SUCCEEDED' }), result: { state: 'FAILED', diagnostics: 'x' } })]);
-  expect(report.state).toBe('FAILED');
+test('a job has not ended before YARN has recorded its result', async () => {
+  const running = { ...status({ state: 'succeeded' }), yarn: yarnReport(yarnApplication({ state: 'RUNNING' })) };
+  const ended = { ...running, state: 'failed' as const, yarn: yarnReport(yarnApplication({ state: 'FINISHED' })) };
+  expect([running, ended].map(isOver)).toEqual([false, true]);
+  const { report } = await follow([running, ended]);
+  expect(report.state).toBe('failed');
 });
 
 test('followJob waits during an outage of the cluster, and reports the outage once', async () => {
-  const { looks, report } = await follow([seen(), unreachable, unreachable, unreachable, ...life]);
+  const { looks, report } = await follow([unreported(), unreachable, unreachable, unreachable, ...life]);
   const notices = looks.flatMap((look) => look.events.flatMap((event) => (event.type === 'notice' ? [event.message] : [])));
   expect(notices).toEqual([
     'No ResourceManager could be reached. The job continues to run. Retrying.',
     'The cluster is reachable again.',
     'skipped a checkpoint',
   ]);
-  expect(report.state).toBe('SUCCEEDED');
+  expect(report.state).toBe('succeeded');
 });
 
 test('followJob throws if the cluster never answered, stays unreachable, or does not know the job', async () => {
   await expect(follow([unreachable])).rejects.toBe(unreachable);
-  await expect(follow([seen(), unreachable], 100)).rejects.toBe(unreachable);
+  await expect(follow([unreported(), unreachable], 100)).rejects.toBe(unreachable);
   const unknown = new TonyError('APPLICATION_UNKNOWN', 'gone');
-  await expect(follow([seen(), unknown])).rejects.toBe(unknown);
+  await expect(follow([unreported(), unknown])).rejects.toBe(unknown);
 });
 
 test('an abort ends followJob immediately between two observations', async () => {
   const controller = new AbortController();
-  const following = followJob(scripted([seen()]), { intervalMs: 60_000, signal: controller.signal });
+  const following = followJob(scripted([unreported()]), { intervalMs: 60_000, signal: controller.signal });
   await following.next();
   const next = following.next();
   controller.abort(new Error('detached'));
@@ -136,7 +136,7 @@ test('an abort ends followJob immediately between two observations', async () =>
 
 test('an abort ends followJob immediately during an observation', async () => {
   const controller = new AbortController();
-  const hanging: JobConnection = { ...scripted([seen()]), observe: () => new Promise(() => undefined) };
+  const hanging: JobConnection = { ...scripted([unreported()]), observe: () => new Promise(() => undefined) };
   const next = followJob(hanging, { signal: controller.signal }).next();
   controller.abort(new Error('detached'));
   await expect(next).rejects.toThrow('detached');
@@ -162,21 +162,22 @@ test.each([
   output.staging({ type: 'unchanged', name: 'source', bytes: 5 });
   output.staging({ type: 'upload', name: 'tony', sent: 0, total: 9 });
   output.staging({ type: 'upload', name: 'tony', sent: 9, total: 9 });
-  output.submitted({ applicationId: ID, name: 'mnist', queue: 'default', trackingUrl: null });
+  output.submitted({ id: ID, name: 'mnist', user: 'alice', queue: 'default', trackingUrl: null });
   for (const look of looks) {
     output.look(look);
   }
   output.report(report);
   const lines = valuesOf(text);
-  expect(lines.slice(0, 3)).toEqual([
-    { type: 'staged', name: 'source', bytes: 5, uploaded: false },
-    { type: 'staged', name: 'tony', bytes: 9, uploaded: true },
-    { type: 'submitted', applicationId: ID, name: 'mnist', queue: 'default', trackingUrl: null },
+  const head = { apiVersion: 'tony-ts/v1', kind: 'JobEvent' };
+  expect(lines.slice(0, 3)).toMatchObject([
+    { ...head, type: 'staged', name: 'source', bytes: 5, uploaded: false },
+    { ...head, type: 'staged', name: 'tony', bytes: 9, uploaded: true },
+    { ...head, type: 'submitted', id: ID, state: 'submitted', name: 'mnist', user: 'alice', urls: { pages: null, tracking: null } },
   ]);
   expect(lines.at(-1)).toMatchObject({
     type: 'result',
-    state: 'SUCCEEDED',
-    applicationId: ID,
+    state: 'succeeded',
+    id: ID,
     tasks: [{ role: 'worker', index: 0, state: 'succeeded', exit: { code: 0, signal: null }, attempts: 1 }],
     metrics: { 'test/accuracy': 0.98714 },
     generations: 1,
@@ -200,16 +201,16 @@ test('text output shows changes only, metrics at intervals, and the accuracy at 
   output.report(report);
   expect(text.split('\n')).toEqual([
     'source unchanged (12.3 kB already on HDFS)',
-    'ACCEPTED: queue is full',
-    'WAITING: worker:1 is missing',
-    'RUNNING',
+    'waiting: queue is full',
+    'waiting: worker:1 is missing',
+    'running',
     'worker:0 running on node1',
     'step 10  loss 0.5',
     'skipped a checkpoint',
     'checkpoint of step 20',
     'worker:0 succeeded on node1',
     'checkpoint of step 30',
-    `${ID} SUCCEEDED`,
+    `${ID} succeeded`,
     'checkpoints: hdfs://nn/c (newest: step 30)',
     'summaries: hdfs://nn/s',
     'logs: tony-ts logs application_1_0001',
@@ -245,10 +246,10 @@ test('live output redraws in place, and leaves the final table and a visible cur
   expect(screen).toEqual([
     'runtime uploaded (100 B)',
     'skipped a checkpoint',
-    'mnist  SUCCEEDED  step 30  test/accuracy 0.9871  checkpoint 30  3 s',
+    'mnist  succeeded  step 30  test/accuracy 0.9871  checkpoint 30  3 s',
     'TASK      STATE      NODE   GEN  STEP   MEMORY  CPU  METRICS',
     'worker:0  succeeded  node1    1     -  256 MiB  1.0',
-    `${ID} SUCCEEDED`,
+    `${ID} succeeded`,
     'checkpoints: hdfs://nn/c (newest: step 30)',
     'summaries: hdfs://nn/s',
     'logs: tony-ts logs application_1_0001',
@@ -277,27 +278,13 @@ function show(screen: readonly string[], piece: string): string[] {
 }
 
 test('the output of status ends with the cause of a failure', () => {
-  const observation = seen({
-    phase: 'FAILED',
-    status: status({ state: 'FAILED', message: 'long' }),
-    result: { state: 'FAILED', diagnostics: 'worker:0 exited with 3.\nboom\nRaise it.' },
-  });
-  const lines = statusLines({ applicationId: ID, pages: 'http://rm' }, observation, terminalOf({ columns: 80 }, {}), 1000);
-  expect(lines.slice(-4)).toEqual([`${ID} FAILED`, 'worker:0 exited with 3.', '  boom', '  Raise it.']);
-  expect(lines.join()).not.toContain('long');
-  const waiting = statusLines(
-    { applicationId: ID, pages: 'http://rm' },
-    seen({ phase: 'ACCEPTED', waiting: 'full' }),
-    terminalOf({}, {}),
-    0,
-  );
-  expect(waiting).toEqual([`${ID} ACCEPTED: full`, 'pages: http://rm']);
-  expect(reportOf(ID, null, { state: 'FAILED', diagnostics: 'x' })).toMatchObject({
-    tasks: [],
-    metrics: {},
-    generations: 0,
-    checkpointDir: null,
-  });
+  const failed = status({ state: 'failed', message: 'worker:0 exited with 3.\nboom\nRaise it.' });
+  const lines = statusLines(failed, terminalOf({ columns: 80 }, {}), 1000);
+  expect(lines.slice(-4)).toEqual([`${ID} failed`, 'worker:0 exited with 3.', '  boom', '  Raise it.']);
+  expect(lines.filter((line) => line.includes('exited with 3'))).toHaveLength(1);
+  const urls = { pages: 'http://rm', tracking: 'http://rm' };
+  const waiting = statusLines(unreported({ state: 'waiting', message: 'full', urls }), terminalOf({}, {}), 0);
+  expect(waiting).toEqual([`${ID} waiting: full`, 'pages: http://rm']);
 });
 
 test.each([20, 40, 60, 80, 200])('an upload bar fits %d columns', (columns) => {

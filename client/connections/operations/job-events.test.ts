@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { jobStatus, taskStatus } from '../../../conf/status/job-status.fixture.ts';
-import type { JobStatus } from '../../../conf/status/status.ts';
+import type { JobInfo } from '../../../conf/status/job-info.ts';
+import { reportedJob, taskStatus } from '../../../conf/status/job-status.fixture.ts';
 import { changes } from './job-events.ts';
 
 const TASK = taskStatus();
-const STATUS = jobStatus();
+const STATUS = reportedJob();
 
-function types(before: JobStatus | null, after: JobStatus): string[] {
+function types(before: JobInfo | null, after: JobInfo): string[] {
   return changes(before, after).map((event) => event.type);
 }
 
@@ -22,15 +22,15 @@ describe('changes() yields', () => {
   });
 
   test('nothing when only the duration in a waiting message grows', () => {
-    const waits = (waitingMs: number, room: string): JobStatus => {
-      return { ...STATUS, state: 'WAITING', message: `worker:1 got no container (queue default has ${room} left).`, waitingMs };
+    const waits = (waitingMs: number, room: string): JobInfo => {
+      return { ...STATUS, state: 'waiting', message: `worker:1 got no container (queue default has ${room} left).`, waitingMs };
     };
     const before = waits(59_000, '1024 MiB');
     expect(changes(before, waits(65_000, '1024 MiB'))).toEqual([]);
     expect(changes(before, waits(65_000, '512 MiB'))).toEqual([
       {
         type: 'state',
-        state: 'WAITING',
+        state: 'waiting',
         message: 'Waiting for 1 min 5 s. worker:1 got no container (queue default has 512 MiB left).',
         generation: 1,
       },

@@ -1,9 +1,10 @@
+import type { JobInfo } from '../../../conf/status/job-info.ts';
 import { jobMessage } from '../../../conf/status/job-message.ts';
-import type { JobStatus, TaskStatus } from '../../../conf/status/status.ts';
+import type { JobState, TaskStatus } from '../../../conf/status/status.ts';
 import type { ProgramEnd, TaskFailure } from '../../../conf/status/task-failure.ts';
 
 export type JobEvent =
-  | { readonly type: 'state'; readonly state: string; readonly message: string; readonly generation: number }
+  | { readonly type: 'state'; readonly state: JobState; readonly message: string; readonly generation: number }
   | {
       readonly type: 'task';
       readonly role: string;
@@ -23,7 +24,7 @@ export type JobEvent =
  * Returns the events that happened between two observations.
  * @param before null if `after` is the first observation
  */
-export function changes(before: JobStatus | null, after: JobStatus): JobEvent[] {
+export function changes(before: JobInfo | null, after: JobInfo): JobEvent[] {
   const events: JobEvent[] = [];
   if (before?.state !== after.state || before.message !== after.message) {
     events.push({ type: 'state', state: after.state, message: jobMessage(after), generation: after.generations });

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { jobStatus } from '../../../conf/status/job-status.fixture.ts';
-import type { JobStatus } from '../../../conf/status/status.ts';
+import { type JobInfo, unreportedJob } from '../../../conf/status/job-info.ts';
+import { reportedJob } from '../../../conf/status/job-status.fixture.ts';
 import { TonyError } from '../../../platform/errors.ts';
-import type { JobConnection, LogSource, Observation } from '../job-connection.ts';
+import type { JobConnection, LogSource } from '../job-connection.ts';
 import { noRecords } from '../job-records.fixture.ts';
 import { jobLogs, type LogOptions } from './job-logs.ts';
 
@@ -32,13 +32,12 @@ class Growing implements LogSource {
 }
 
 function job(sources: () => LogSource[], over: () => boolean = () => true): JobConnection {
-  const result = { state: 'SUCCEEDED', diagnostics: '' } as const;
   return {
-    applicationId: 'local_1_0001',
+    id: 'local_1_0001',
     trackingUrl: null,
     records: noRecords(),
     pages: async () => null,
-    observe: async () => ({ phase: '', waiting: '', status: null, masterSilentMs: null, result: over() ? result : null }),
+    observe: async () => unreportedJob({ id: 'local_1_0001', state: over() ? 'succeeded' : 'running' }),
     output: async () => null,
     kill: async () => false,
     logs: async () => sources(),
@@ -129,7 +128,7 @@ const AWAY = new TonyError('RM_UNREACHABLE', 'The ResourceManager does not answe
 
 /** A job that returns one element of `looks` per observation, or throws an element that is an error. The last element repeats. */
 function connectionWith(
-  looks: readonly (Partial<Observation> | TonyError)[],
+  looks: readonly (Partial<JobInfo> | TonyError)[],
   sources: (look: number) => LogSource[],
   before: (look: number) => void = () => undefined,
 ): JobConnection {
@@ -142,12 +141,12 @@ function connectionWith(
       if (seen instanceof TonyError) {
         throw seen;
       }
-      return { phase: 'RUNNING', waiting: '', status: null, masterSilentMs: null, result: null, ...seen };
+      return unreportedJob({ id: 'local_1_0001', state: 'running', ...seen });
     },
   };
 }
 
-const OVER = { result: { state: 'SUCCEEDED', diagnostics: '' } } as const;
+const OVER = { state: 'succeeded' } as const;
 
 async function followed(
   connection: JobConnection,
@@ -163,7 +162,7 @@ async function followed(
 }
 
 test('gives the reason why the tasks of a job are unknown', async () => {
-  const connection = connectionWith([{ waiting: 'a job of alice, and bob is not in its acls.view' }], () => []);
+  const connection = connectionWith([{ message: 'a job of alice, and bob is not in its acls.view' }], () => []);
   await expect(followed(connection, { follow: false, task: 'worker:0' })).rejects.toMatchObject({
     code: 'TASK_UNKNOWN',
     message: "The job's tasks are unknown, so worker:0 cannot be found.",
@@ -210,13 +209,13 @@ test('follow survives outages during observations and reads, and yields each lin
 });
 
 test('follow reports once what the job waits for, and reads its containers when they start', async () => {
-  const status: JobStatus = jobStatus({ state: 'WAITING', message: 'no room', elastic: null });
+  const status = reportedJob({ id: 'local_1_0001', state: 'waiting', message: 'no room' });
   const unplaced = { ...status, tasks: status.tasks.map((task) => ({ ...task, containerId: null, nodeHttp: null })) };
   const first = `${status.tasks[0]?.role}:${status.tasks[0]?.index}`;
   const looks = [
-    { phase: 'ACCEPTED', waiting: 'the queue is full' },
-    { phase: 'ACCEPTED', waiting: 'the queue is full' },
-    { status: unplaced },
+    { state: 'waiting', message: 'the queue is full' } as const,
+    { state: 'waiting', message: 'the queue is full' } as const,
+    unplaced,
     OVER,
   ];
   const { texts, notices, tasks } = await followed(
@@ -225,8 +224,8 @@ test('follow reports once what the job waits for, and reads its containers when 
   );
   expect(texts).toEqual(['hello']);
   expect(notices).toEqual([
-    'local_1_0001 has not started yet: ACCEPTED: the queue is full',
-    `Waiting for a container for ${first}: WAITING: no room`,
+    'local_1_0001 has not started yet: waiting: the queue is full',
+    `Waiting for a container for ${first}: waiting: no room`,
   ]);
   expect(tasks[0]).toBe(first);
 });

@@ -1,3 +1,4 @@
+import { isOver, isReported, type JobInfo } from '../../../conf/status/job-info.ts';
 import { jobMessage } from '../../../conf/status/job-message.ts';
 import { pause } from '../../../platform/async/backoff.ts';
 import { untilAborted } from '../../../platform/async/until-aborted.ts';
@@ -6,7 +7,7 @@ import { messageOf, TonyError } from '../../../platform/errors.ts';
 import { suggest } from '../../../platform/text/suggest.ts';
 import { silenceText } from '../../cluster/master-silence.ts';
 import { isAway, OutageTolerance } from '../../cluster/outage-tolerance.ts';
-import type { JobConnection, LogSource, Observation } from '../job-connection.ts';
+import type { JobConnection, LogSource } from '../job-connection.ts';
 import { type LogLine, LogReader } from './log-reader.ts';
 
 export type { LogLine } from './log-reader.ts';
@@ -31,7 +32,7 @@ export interface LogOptions {
   readonly onTasks?: (tasks: readonly string[]) => void;
 }
 
-export type LoggedJob = Pick<JobConnection, 'applicationId' | 'observe' | 'logs'>;
+export type LoggedJob = Pick<JobConnection, 'id' | 'observe' | 'logs'>;
 
 const LOG_OPTIONS: OptionNames<LogOptions> = {
   task: true,
@@ -76,17 +77,17 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
     signal?.throwIfAborted();
     try {
       // Observe the job before reading its logs. If the job has already ended, the logs are complete, and no further read is necessary.
-      const observation = await untilAborted(connection.observe(), signal);
-      const over = !follow || observation.result !== null;
-      const all = await untilAborted(seen.at(observation, over), signal);
-      const { tasks, sources } = chosen(all, observation, task, !over);
+      const job = await untilAborted(connection.observe(), signal);
+      const over = !follow || isOver(job);
+      const all = await untilAborted(seen.at(job, over), signal);
+      const { tasks, sources } = chosen(all, job, task, !over);
       if (tasks.join() !== names) {
         names = tasks.join();
         options.onTasks?.(tasks);
       }
-      silence.report(observation);
+      silence.report(job);
       if (!over) {
-        waiting.report(connection.applicationId, observation, tasks, sources);
+        waiting.report(job, tasks, sources);
       }
       restarts.report(sources, first);
       for (const source of sources) {
@@ -125,7 +126,7 @@ export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}):
         if ([...readers.values()].some((reader) => reader.found)) {
           return;
         }
-        throw nothing(connection.applicationId, task, observation);
+        throw nothing(job, task);
       }
     } catch (error) {
       const away = outage.missed(error);
@@ -153,8 +154,9 @@ class Containers {
     this.#connection = connection;
   }
 
-  async at({ status }: Observation, over: boolean): Promise<readonly LogSource[]> {
-    const key = status && [status.masterAttempt, ...status.tasks.flatMap(({ containerId, nodeHttp }) => [containerId, nodeHttp])].join();
+  async at(job: JobInfo, over: boolean): Promise<readonly LogSource[]> {
+    const places = job.tasks.flatMap(({ containerId, nodeHttp }) => [containerId, nodeHttp]);
+    const key = isReported(job) ? [job.masterAttempt, ...places].join() : null;
     const now = performance.now();
     if (over || key !== this.#key || now - this.#at > (key === null ? LIST_EARLY_EVERY_MS : LIST_EVERY_MS)) {
       this.#sources = await this.#connection.logs();
@@ -168,7 +170,7 @@ class Containers {
 /** Reports why the job is waiting for its first container. */
 class Waiting {
   readonly #onNotice: (notice: string) => void;
-  #phase = '';
+  #state = '';
   #notice = '';
   #at = Number.NEGATIVE_INFINITY;
 
@@ -176,22 +178,23 @@ class Waiting {
     this.#onNotice = onNotice;
   }
 
-  report(applicationId: string, { phase, waiting, status }: Observation, tasks: readonly string[], sources: readonly LogSource[]): void {
+  report(job: JobInfo, tasks: readonly string[], sources: readonly LogSource[]): void {
     if (sources.length > 0) {
       return;
     }
-    const state = status?.state ?? phase;
-    const reason = status === null ? waiting : jobMessage(status);
-    const notice =
-      status === null
-        ? `${applicationId} has not started yet: ${phase}${reason === '' ? '' : `: ${reason}`}`
-        : `Waiting for ${tasks.length === 1 ? `a container for ${tasks[0]}` : 'containers'}: ${state}${reason === '' ? '' : `: ${reason}`}`;
+    const { id } = job;
+    const state = `${isReported(job) ? 'reported' : 'unreported'} ${job.state}`;
+    const message = jobMessage(job);
+    const why = `${job.state}${message === '' ? '' : `: ${message}`}`;
+    const notice = isReported(job)
+      ? `Waiting for ${tasks.length === 1 ? `a container for ${tasks[0]}` : 'containers'}: ${why}`
+      : `${id} has not started yet: ${why}`;
     const now = performance.now();
-    if (notice === this.#notice || (state === this.#phase && now - this.#at < WAIT_EVERY_MS)) {
+    if (notice === this.#notice || (state === this.#state && now - this.#at < WAIT_EVERY_MS)) {
       return;
     }
     this.#notice = notice;
-    this.#phase = state;
+    this.#state = state;
     this.#at = now;
     this.#onNotice(notice);
   }
@@ -206,7 +209,8 @@ class Silence {
     this.#onNotice = onNotice;
   }
 
-  report({ masterSilentMs, result }: Observation): void {
+  report(job: JobInfo): void {
+    const { masterSilentMs } = job;
     const silent = masterSilentMs !== null;
     if (silent === this.#silent) {
       return;
@@ -214,7 +218,7 @@ class Silence {
     this.#silent = silent;
     if (masterSilentMs !== null) {
       this.#onNotice(silenceText(masterSilentMs));
-    } else if (result === null) {
+    } else if (!isOver(job)) {
       this.#onNotice('The ApplicationMaster is answering again.');
     }
   }
@@ -316,8 +320,8 @@ interface Chosen {
   readonly sources: readonly LogSource[];
 }
 
-function chosen(sources: readonly LogSource[], observation: Observation, task: string | undefined, mayCome: boolean): Chosen {
-  const planned = (observation.status?.tasks ?? []).map(({ role, index }) => `${role}:${index}`);
+function chosen(sources: readonly LogSource[], job: JobInfo, task: string | undefined, mayCome: boolean): Chosen {
+  const planned = job.tasks.map(({ role, index }) => `${role}:${index}`);
   const programs = [...new Set([...planned, ...sources.map((source) => source.task).filter((name) => name !== 'master')])];
   if (task === undefined) {
     const ofPrograms = sources.filter((source) => source.task !== 'master');
@@ -330,11 +334,11 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   if (tasks.length > 0) {
     return { tasks, sources: sources.filter((source) => wanted(source.task)) };
   }
-  if (mayCome && (planned.length === 0 || isElastic(task, observation))) {
+  if (mayCome && (planned.length === 0 || isElastic(task, job))) {
     return { tasks: [task], sources: [] };
   }
   if (programs.length === 0) {
-    const hint = observation.waiting || 'No container has started yet.';
+    const hint = job.message || 'No container has started yet.';
     throw new TonyError('TASK_UNKNOWN', `The job's tasks are unknown, so ${task} cannot be found.`, { hint });
   }
   const meant = suggest(task, [...all, ...all.map((name) => name.split(':')[0] ?? name)]);
@@ -343,19 +347,19 @@ function chosen(sources: readonly LogSource[], observation: Observation, task: s
   });
 }
 
-function isElastic(task: string, { status }: Observation): boolean {
+function isElastic(task: string, { elastic }: JobInfo): boolean {
   const [role, index] = task.split(':');
-  return status?.elastic?.role === role && Number(index) < (status?.elastic?.most ?? 0);
+  return elastic !== null && elastic.role === role && Number(index) < elastic.max;
 }
 
-function nothing(applicationId: string, task: string | undefined, { result, status, phase, waiting }: Observation): TonyError {
+function nothing(job: JobInfo, task: string | undefined): TonyError {
+  const { id, message } = job;
   // The ApplicationMaster runs, but does not show the job to this user.
-  if (result === null && status === null && phase === 'RUNNING' && waiting !== '') {
-    return new TonyError('ACCESS_DENIED', `The logs of ${task ?? applicationId} cannot be found.`, { hint: waiting });
+  if (job.state === 'running' && !isReported(job) && message !== '') {
+    return new TonyError('ACCESS_DENIED', `The logs of ${task ?? id} cannot be found.`, { hint: message });
   }
-  const hint =
-    result === null
-      ? 'Add -f to wait for the logs.'
-      : `YARN aggregates logs some seconds after a job ends. Try again in a moment. \`tony-ts status ${applicationId}\` shows how the job ended.`;
-  return new TonyError('LOGS_UNAVAILABLE', `${task ?? applicationId} has no logs yet.`, { hint });
+  const hint = isOver(job)
+    ? `YARN aggregates logs some seconds after a job ends. Try again in a moment. \`tony-ts status ${id}\` shows how the job ended.`
+    : 'Add -f to wait for the logs.';
+  return new TonyError('LOGS_UNAVAILABLE', `${task ?? id} has no logs yet.`, { hint });
 }

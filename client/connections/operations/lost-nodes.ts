@@ -14,7 +14,7 @@ const MOST_NAMED = 6;
 
 /** Returns the lost nodes in the order in which they were lost. A node may occur more than once. */
 export function lostNodes(entries: readonly HistoryEntry[]): LostNode[] {
-  return entries.flatMap(({ at, event, node }) => (event === 'node-lost' && node !== undefined ? [{ node, at }] : []));
+  return entries.flatMap(({ at, type, node }) => (type === 'node-lost' && node !== undefined ? [{ node, at }] : []));
 }
 
 /** Formats the lost nodes as `node2:8041 at 2026-11-21 14:03:44, node3:8041 at ...`, or returns '' if there are none. */

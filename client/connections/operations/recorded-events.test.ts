@@ -2,7 +2,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { HistoryEntry, JobResult } from '../../../conf/status/status.ts';
+import { unreportedJob } from '../../../conf/status/job-info.ts';
+import type { HistoryEntry } from '../../../conf/status/status.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { fileUri } from '../../../storage/uri.ts';
 import type { JobConnection } from '../job-connection.ts';
@@ -11,9 +12,8 @@ import type { JobRecords } from '../job-records.ts';
 import { describeJob } from './describe-job.ts';
 import { behind, type EventOptions, jobEvents, matches } from './recorded-events.ts';
 
-const entry = (at: number, event: string): HistoryEntry => ({ at, event });
+const entry = (at: number, type: string): HistoryEntry => ({ at, type });
 const ALL = [entry(1, 'master-registered'), entry(2, 'task-requested'), entry(3, 'task-failed'), entry(4, 'job-finished')];
-const SUCCEEDED: JobResult = { state: 'SUCCEEDED', diagnostics: '' };
 
 async function job(looksUntilEnd: number, { away = 0 } = {}): Promise<JobConnection> {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-test-'));
@@ -27,7 +27,7 @@ async function job(looksUntilEnd: number, { away = 0 } = {}): Promise<JobConnect
     await writeFile(path.join(history, 'events-1.jsonl'), ALL.map((each) => `${JSON.stringify(each)}\n`).join(''));
   };
   return {
-    applicationId: 'local_1_0001',
+    id: 'local_1_0001',
     trackingUrl: null,
     records: noRecords({
       place: async () => (isOver() ? { applicationId: 'local_1_0001', user: 'alice', folder: fileUri(history) } : null),
@@ -46,7 +46,7 @@ async function job(looksUntilEnd: number, { away = 0 } = {}): Promise<JobConnect
       if (isOver()) {
         await write();
       }
-      return { phase: '', waiting: '', status: null, masterSilentMs: null, result: isOver() ? SUCCEEDED : null };
+      return unreportedJob({ id: 'local_1_0001', state: isOver() ? 'succeeded' : 'running' });
     },
     output: async () => null,
     kill: async () => false,
@@ -57,13 +57,13 @@ async function job(looksUntilEnd: number, { away = 0 } = {}): Promise<JobConnect
 
 async function events(connection: JobConnection, options: EventOptions = {}): Promise<string[]> {
   const all: string[] = [];
-  for await (const { event } of jobEvents(connection, { intervalMs: 1, ...options })) {
-    all.push(event);
+  for await (const { type } of jobEvents(connection, { intervalMs: 1, ...options })) {
+    all.push(type);
   }
   return all;
 }
 
-const NAMES = ALL.map(({ event }) => event);
+const NAMES = ALL.map(({ type }) => type);
 
 test('jobEvents yields the events so far of a running job, and the history of an ended one', async () => {
   expect(await events(await job(2))).toEqual(NAMES.slice(0, 1));
@@ -136,7 +136,7 @@ async function hostileJob(page: (after: number) => unknown): Promise<{ connectio
 
 test.each<[string, (after: number) => unknown, number]>([
   ['endless pages', (after) => ({ entries: [entry(after, 'x')], next: after + 1 }), 100],
-  ['endless large pages', (after) => ({ entries: [{ ...entry(after, 'x'), detail: 'x'.repeat(4 << 20) }], next: after + 1 }), 10],
+  ['endless large pages', (after) => ({ entries: [{ ...entry(after, 'x'), message: 'x'.repeat(4 << 20) }], next: after + 1 }), 10],
   ['the same page', () => ({ entries: [entry(1, 'x')], next: 1 }), 2],
   ['pages backwards', (after) => ({ entries: [entry(1, 'x')], next: -after }), 1],
   ['a position that is no number of events', () => ({ entries: [entry(1, 'x')], next: 1e300 }), 1],
@@ -159,7 +159,7 @@ test('with follow, endless pages do not delay the observation that the job has e
   let looks = 0;
   const ending: JobConnection = {
     ...connection,
-    observe: async () => ({ phase: '', waiting: '', status: null, masterSilentMs: null, result: ++looks > 2 ? SUCCEEDED : null }),
+    observe: async () => unreportedJob({ id: 'local_1_0001', state: ++looks > 2 ? 'succeeded' : 'running' }),
   };
   expect((await events(ending, { follow: true })).length).toBe(200);
 });

@@ -1,3 +1,4 @@
+import { isOver } from '../../../conf/status/job-info.ts';
 import type { HistoryEntry } from '../../../conf/status/status.ts';
 import { pause } from '../../../platform/async/backoff.ts';
 import { checkOptions, type OptionNames } from '../../../platform/check-options.ts';
@@ -44,8 +45,9 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
   for (;;) {
     signal?.throwIfAborted();
     try {
-      const { status, result } = await connection.observe();
-      const news = result === null ? reader.fresh(follow) : reader.last(status?.finishedAt ?? null);
+      const job = await connection.observe();
+      const over = isOver(job);
+      const news = over ? reader.last(job.finishedAt) : reader.fresh(follow);
       for await (const entry of news) {
         if (matches(entry, types)) {
           yield entry;
@@ -53,8 +55,8 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
       }
       // The history and the job state may come from different services, so only a successful read of the events ends an outage.
       report(outage.answered());
-      if (result !== null || !follow) {
-        if (result === null && reader.isIncomplete) {
+      if (over || !follow) {
+        if (!over && reader.isIncomplete) {
           onNotice?.('The ApplicationMaster sends more events than a job can have. Further events are not shown.');
         }
         return;
@@ -70,7 +72,7 @@ export async function* jobEvents(connection: JobConnection, options: EventOption
 }
 
 /** Returns true if an entry has one of the types. For example, `task` matches every type that begins with `task-`. */
-export function matches({ event }: HistoryEntry, types: readonly string[]): boolean {
+export function matches({ type: event }: HistoryEntry, types: readonly string[]): boolean {
   return types.length === 0 || types.some((type) => event === type || event.startsWith(`${type}-`));
 }
 
@@ -134,7 +136,7 @@ class EventReader {
       for (const entry of entries) {
         yield this.#yielded(entry);
       }
-      if (this.#last?.event === 'job-finished' || performance.now() > deadline) {
+      if (this.#last?.type === 'job-finished' || performance.now() > deadline) {
         return;
       }
       await pause(SETTLING_EVERY_MS);
@@ -147,7 +149,7 @@ class EventReader {
   }
 
   async #stored(): Promise<readonly HistoryEntry[]> {
-    const { applicationId, records } = this.#connection;
+    const { id, records } = this.#connection;
     const history = await readHistory(records);
     if (history !== null) {
       return behind(history.record.entries, this.#last);
@@ -155,7 +157,7 @@ class EventReader {
     if (this.#last !== null) {
       return [];
     }
-    throw new TonyError('HISTORY_UNKNOWN', `${applicationId} has no events that you may view.`, {
+    throw new TonyError('HISTORY_UNKNOWN', `${id} has no events that you may view.`, {
       hint: "A job has no events until its ApplicationMaster has started. To view the events of another user's job, you must be listed in its acls.view.",
     });
   }

@@ -20,31 +20,29 @@ const probed = (change: Partial<ProbedNode> = {}, facts: Readonly<Record<string,
   nodeFacts({ node: 'n1:45454', notProbed: '', storage: '', tried: 1, unreached: [], ...change, facts: { ...SOUND, ...facts } });
 const findings = (node: ReturnType<typeof probed>, gpus = 0) =>
   probeFindings([node], { user: 'alice', yarnGpus: new Map([['n1:45454', gpus]]) }).map(
-    ({ name, state, text }) => `${state} ${name}: ${text}`,
+    ({ name, state, message }) => `${state} ${name}: ${message}`,
   );
 
 test('a healthy node has no problems', () => {
-  expect(findings(probed())).toEqual(['good probe: no problems on 1 node']);
+  expect(findings(probed())).toEqual(['ok probe: no problems on 1 node']);
 });
 
 test('each problem names the node and its cause', () => {
   expect(findings(probed({}, { glibc: ['2.17'], runtime: [''] }))).toEqual([
-    'bad runtime: the shipped Node.js does not start on n1:45454: the node has glibc 2.17, and the runtime needs 2.28',
+    'error runtime: the shipped Node.js does not start on n1:45454: the node has glibc 2.17, and the runtime needs 2.28',
   ]);
   expect(findings(probed({ unreached: [{ node: 'n2:45454', reason: 'connect ECONNREFUSED 10.0.0.2:40000' }] }))).toEqual([
-    'bad ports: n1:45454 cannot reach n2:45454 (connect ECONNREFUSED 10.0.0.2:40000)',
+    'error ports: n1:45454 cannot reach n2:45454 (connect ECONNREFUSED 10.0.0.2:40000)',
   ]);
   expect(findings(probed({ storage: 'HDFS did not answer within 15 s' }))).toEqual([
-    'bad HDFS on nodes: programs on n1:45454 cannot read HDFS: HDFS did not answer within 15 s',
+    'error HDFS on nodes: programs on n1:45454 cannot read HDFS: HDFS did not answer within 15 s',
   ]);
   expect(findings(probed({}, { cpuFlags: [''] }))).toEqual([
-    "bad processor: the processors of n1:45454 lack AVX, which TensorFlow's library needs",
+    "error processor: the processors of n1:45454 lack AVX, which TensorFlow's library needs",
   ]);
-  expect(findings(probed(), 4)).toEqual(['doubtful GPUs: YARN schedules GPUs on n1:45454, but no NVIDIA driver is loaded there']);
+  expect(findings(probed(), 4)).toEqual(['warning GPUs: YARN schedules GPUs on n1:45454, but no NVIDIA driver is loaded there']);
   expect(findings(probed({}, { gpuDriver: ['550.54'], gpuDevices: ['4'] }), 4)).toEqual([
-    'doubtful GPUs: a container without GPUs can open the GPUs of n1:45454: YARN does not isolate them',
+    'warning GPUs: a container without GPUs can open the GPUs of n1:45454: YARN does not isolate them',
   ]);
-  expect(findings(probed({}, { user: ['yarn'] }))).toEqual([
-    'doubtful container user: containers run as yarn instead of alice on n1:45454',
-  ]);
+  expect(findings(probed({}, { user: ['yarn'] }))).toEqual(['warning container user: containers run as yarn instead of alice on n1:45454']);
 });

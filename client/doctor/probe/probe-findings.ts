@@ -1,7 +1,7 @@
 import { counted, formatBytes } from '../../../conf/values/quantities.ts';
 import { firstNames } from '../../../platform/text/first-names.ts';
 import { compareGlibc } from '../../python/wheel-name.ts';
-import { bad, type CheckResult, doubtful, type Finding, good } from '../diagnosis.ts';
+import { type CheckResult, type Finding, fail, ok, warn } from '../diagnosis.ts';
 import type { NodeFacts } from './node-facts.ts';
 
 const MOST_NAMED = 5;
@@ -32,7 +32,7 @@ export function probeFindings(nodes: readonly NodeFacts[], expected: Expectation
     ['container user', userVerdict(probed, expected.user)],
   ];
   const problems = verdicts.flatMap(([name, verdict]) => (verdict === null ? [] : [{ name, ...verdict }]));
-  return problems.length > 0 ? problems : [{ name: 'probe', ...good(`no problems on ${counted(probed.length, 'node')}`) }];
+  return problems.length > 0 ? problems : [{ name: 'probe', ...ok(`no problems on ${counted(probed.length, 'node')}`) }];
 }
 
 function named(nodes: readonly { readonly node: string }[]): string {
@@ -48,7 +48,7 @@ function unprobed(nodes: readonly NodeFacts[]): CheckResult | null {
   const more = missing.length > MOST_NAMED ? [`and ${missing.length - MOST_NAMED} more nodes`] : [];
   return missing.length === 0
     ? null
-    : doubtful(
+    : warn(
         `not probed: ${[...reasons, ...more].join('; ')}`,
         'Probe these nodes with --node when they have room, or allow more time with --timeout.',
       );
@@ -65,7 +65,7 @@ function runtimeVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const why = isOld
     ? `the node has glibc ${glibc}, and the runtime needs ${runtimeGlibc}`
     : runtimeError || 'Node.js fails without a message';
-  return bad(
+  return fail(
     `the shipped Node.js does not start on ${named(failed)}: ${why}`,
     'Keep jobs off these nodes with nodeLabel, run containers in a Docker image (docker in job.yaml), or install Node.js on the nodes and use runtime: system.',
   );
@@ -75,7 +75,7 @@ function cpuVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const lacking = nodes.filter(({ machine, cpuFlags }) => machine === 'x86_64' && !cpuFlags.includes('avx'));
   return lacking.length === 0
     ? null
-    : bad(
+    : fail(
         `the processors of ${named(lacking)} lack AVX, which TensorFlow's library needs`,
         'Keep TensorFlow jobs off these nodes with nodeLabel, or train with another backend.',
       );
@@ -86,7 +86,7 @@ function storageVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const [first] = failed;
   return first === undefined
     ? null
-    : bad(
+    : fail(
         `programs on ${named(failed)} cannot read HDFS: ${first.storage}`,
         'Open the web ports of the NameNodes and DataNodes to these nodes (dfs.namenode.http-address, dfs.datanode.http.address).',
       );
@@ -100,7 +100,7 @@ function portsVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   }
   const pairs = blocked.slice(0, MOST_NAMED).map(({ from, node, reason }) => `${from} cannot reach ${node} (${reason})`);
   const more = blocked.length > MOST_NAMED ? `; and ${blocked.length - MOST_NAMED} more pairs` : '';
-  return bad(
+  return fail(
     `${pairs.join('; ')}${more}`,
     `Open the ports ${first.ports || 'of net.ipv4.ip_local_port_range'} between the nodes: a job's tasks listen on free ports in this range.`,
   );
@@ -110,7 +110,7 @@ function gpuVerdict(nodes: readonly NodeFacts[], yarnGpus: ReadonlyMap<string, n
   const scheduled = nodes.filter(({ node }) => (yarnGpus.get(node) ?? 0) > 0);
   const without = scheduled.filter(({ gpuDriver }) => gpuDriver === '');
   if (without.length > 0) {
-    return doubtful(
+    return warn(
       `YARN schedules GPUs on ${named(without)}, but no NVIDIA driver is loaded there`,
       'Install the driver, or correct the GPUs that the NodeManagers report (yarn.nodemanager.resource-plugins).',
     );
@@ -118,7 +118,7 @@ function gpuVerdict(nodes: readonly NodeFacts[], yarnGpus: ReadonlyMap<string, n
   const shared = scheduled.filter(({ gpuDevices }) => gpuDevices > 0);
   return shared.length === 0
     ? null
-    : doubtful(
+    : warn(
         `a container without GPUs can open the GPUs of ${named(shared)}: YARN does not isolate them`,
         'Enable GPU isolation (LinuxContainerExecutor with the cgroups devices module, or Docker). Otherwise, tasks on a node share its GPUs.',
       );
@@ -128,7 +128,7 @@ function pythonVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const without = nodes.filter(({ pythons }) => pythons.length === 0);
   return without.length === 0
     ? null
-    : doubtful(
+    : warn(
         `${named(without)} have no python3`,
         'Only Python programs need it. Install python3, or ship an environment with python.archive in job.yaml.',
       );
@@ -138,7 +138,7 @@ function diskVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const full = nodes.filter(({ diskFreeBytes }) => diskFreeBytes !== null && diskFreeBytes < LEAST_DISK_BYTES);
   return full.length === 0
     ? null
-    : doubtful(
+    : warn(
         `the disks for containers have less than ${formatBytes(LEAST_DISK_BYTES)} free on ${named(full)}`,
         'Free space in yarn.nodemanager.local-dirs.',
       );
@@ -148,7 +148,7 @@ function sharedMemoryVerdict(nodes: readonly NodeFacts[]): CheckResult | null {
   const small = nodes.filter(({ shmBytes }) => shmBytes === null || shmBytes < LEAST_SHM_BYTES);
   return small.length === 0
     ? null
-    : doubtful(
+    : warn(
         `/dev/shm has less than 64 MiB on ${named(small)}`,
         'Enlarge it: PyTorch data loaders and NCCL collective operations exchange data there.',
       );
@@ -158,7 +158,7 @@ function userVerdict(nodes: readonly NodeFacts[], user: string): CheckResult | n
   const others = nodes.filter((node) => node.user !== '' && node.user !== user);
   return others.length === 0
     ? null
-    : doubtful(
+    : warn(
         `containers run as ${[...new Set(others.map((node) => node.user))].join(', ')} instead of ${user} on ${named(others)}`,
         'The programs of all users can read and stop each other. To separate users, configure LinuxContainerExecutor. Without Kerberos, it also needs yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users: false.',
       );

@@ -1,6 +1,7 @@
 import type { ReadStream } from 'node:tty';
+import { isReported } from '../../../conf/status/job-info.ts';
 import type { JobConnection } from '../../connections/job-connection.ts';
-import { followJob, type JobReport } from '../../connections/operations/follow-job.ts';
+import { type EndedJob, followJob } from '../../connections/operations/follow-job.ts';
 import { killJob } from '../../connections/operations/kill-job.ts';
 import { INTERRUPTED, onInterrupt } from '../../terminal/interrupts.ts';
 import type { JobOutput } from './job-output.ts';
@@ -39,7 +40,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
         away.abort(new Detached(by));
       } else {
         isInterrupted = by === 'signal';
-        output.say(`killing ${connection.applicationId}`);
+        output.say(`killing ${connection.id}`);
         killing = killJob(connection, by === 'signal' ? 'interrupt' : 'order').catch((error: unknown) => away.abort(error));
       }
     },
@@ -47,7 +48,7 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
   try {
     let shownBy = 0;
     const looks = followJob(connection, { signal: away.signal });
-    let report: JobReport;
+    let report: EndedJob;
     for (;;) {
       const next = await looks.next();
       if (next.done) {
@@ -55,9 +56,9 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
         break;
       }
       output.look(next.value);
-      programs?.observed(next.value.observation);
+      programs?.observed(next.value.job);
       // Show the URL again after a restart, because each ApplicationMaster attempt has its own URL.
-      const master = next.value.observation.status?.masterAttempt ?? 0;
+      const master = isReported(next.value.job) ? next.value.job.masterAttempt : 0;
       if (connection.trackingUrl !== null || master === shownBy) {
         continue;
       }
@@ -69,18 +70,18 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
     }
     await killing;
     if (!isInterrupted && programs !== undefined && !(await programs.end(away.signal)) && hasStarted(report)) {
-      output.say(`The programs' output is incomplete here. See tony-ts logs ${connection.applicationId}`);
+      output.say(`The programs' output is incomplete here. See tony-ts logs ${connection.id}`);
     }
     output.report(report);
-    if (report.state === 'KILLED' && isInterrupted) {
+    if (report.state === 'killed' && isInterrupted) {
       return INTERRUPTED;
     }
-    return report.state === 'SUCCEEDED' ? 0 : 1;
+    return report.state === 'succeeded' ? 0 : 1;
   } catch (error) {
     if (!(error instanceof Detached)) {
       throw error;
     }
-    output.leave(`detached; the job continues. See tony-ts status ${connection.applicationId}`);
+    output.leave(`detached; the job continues. See tony-ts status ${connection.id}`);
     return error.by === 'person' ? 0 : INTERRUPTED;
   } finally {
     release();
@@ -89,6 +90,6 @@ export async function followToEnd(connection: JobConnection, options: FollowToEn
   }
 }
 
-function hasStarted({ tasks }: JobReport): boolean {
+function hasStarted({ tasks }: EndedJob): boolean {
   return tasks.some(({ containerId }) => containerId !== null);
 }

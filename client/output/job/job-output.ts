@@ -1,12 +1,13 @@
-import type { JobReport, Look } from '../../connections/operations/follow-job.ts';
+import type { EndedJob, Look } from '../../connections/operations/follow-job.ts';
 import type { LogLine } from '../../connections/operations/log-reader.ts';
 import type { JobPlan } from '../../plan/job-plan.ts';
 import type { SubmitRequest } from '../../plan/submit-request.ts';
 import type { StagingEvent } from '../../staging/staging.ts';
 
 export interface SubmittedNotice {
-  readonly applicationId: string;
+  readonly id: string;
   readonly name: string;
+  readonly user: string;
   readonly queue: string;
   /** URL of the job's pages, or null for local jobs. */
   readonly trackingUrl: string | null;
@@ -26,7 +27,7 @@ export interface JobOutput {
    * @param tasks names of all tasks whose lines are shown
    */
   log(lines: readonly LogLine[], tasks: readonly string[]): Promise<void>;
-  report(report: JobReport): void;
+  report(report: EndedJob): void;
   /** Shows a final message when the user detaches from the job. The previous output remains visible. */
   leave(text: string): void;
   say(text: string): void;

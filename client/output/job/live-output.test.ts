@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
-import { jobStatus, taskFailure, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import { reportedJob, taskFailure, taskStatus } from '../../../conf/status/job-status.fixture.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { LiveOutput } from './live-output.ts';
 
@@ -13,8 +13,7 @@ function withTable(): { readonly output: LiveOutput; readonly written: () => str
     false,
     () => 0,
   );
-  const status = jobStatus({ name: 'mnist', tasks: [] });
-  output.look({ observation: { phase: 'RUNNING', waiting: '', masterSilentMs: null, status, result: null }, events: [] });
+  output.look({ job: reportedJob({ name: 'mnist', tasks: [] }), events: [] });
   return { output, written: () => written };
 }
 
@@ -46,9 +45,9 @@ test('each failure that starts a new generation stays above the table, but not t
   const { output, written } = withTable();
   const victim = taskStatus({ index: 0, state: 'requested', failure: taskFailure({ cost: 'victim' }) });
   const cause = taskStatus({ index: 1, state: 'requested', failure: taskFailure({ node: 'node2:8041' }) });
-  const status = jobStatus({ name: 'mnist', tasks: [victim, cause] });
+  const job = reportedJob({ name: 'mnist', tasks: [victim, cause] });
   const events = [victim, cause].map((task) => ({ type: 'task' as const, ...task }));
-  output.look({ observation: { phase: 'RUNNING', waiting: '', masterSilentMs: null, status, result: null }, events });
+  output.look({ job, events });
   const shown = stripVTControlCharacters(written()).replaceAll('\r', '').split('\n');
   expect(shown.filter((line) => line.includes('will restart'))).toEqual([
     'worker:1 will restart: its program on node2:8041 exited with code 3',

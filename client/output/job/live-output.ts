@@ -1,5 +1,5 @@
-import type { Observation } from '../../connections/job-connection.ts';
-import type { JobReport, Look } from '../../connections/operations/follow-job.ts';
+import { isReported } from '../../../conf/status/job-info.ts';
+import type { EndedJob, Look } from '../../connections/operations/follow-job.ts';
 import type { JobEvent } from '../../connections/operations/job-events.ts';
 import type { LogLine } from '../../connections/operations/log-reader.ts';
 import type { JobPlan } from '../../plan/job-plan.ts';
@@ -58,8 +58,8 @@ export class LiveOutput implements JobOutput {
     this.#draw([stagingLine(event, this.#isLocal) ?? '']);
   }
 
-  submitted({ applicationId, queue, trackingUrl }: SubmittedNotice): void {
-    const what = this.#terminal.paint('bold', applicationId);
+  submitted({ id, queue, trackingUrl }: SubmittedNotice): void {
+    const what = this.#terminal.paint('bold', id);
     this.#draw(
       trackingUrl === null ? [`started ${what}`] : [`submitted ${what} to queue ${queue}`, this.#terminal.paint('dim', trackingUrl)],
     );
@@ -75,7 +75,7 @@ export class LiveOutput implements JobOutput {
     this.#draw(
       look.events
         .filter((event) => event.type === 'notice' || (event.type === 'task' && isOwnFailure(event)))
-        .map((event) => eventLine(event, this.#terminal, look.observation.status?.tasks)),
+        .map((event) => eventLine(event, this.#terminal, look.job.tasks)),
     );
   }
 
@@ -85,11 +85,11 @@ export class LiveOutput implements JobOutput {
     this.#draw(lines.map((line) => this.#programs.line(line, this.#terminal).trimEnd()));
   }
 
-  report(report: JobReport): void {
+  report(report: EndedJob): void {
     this.#question = '';
     // Leave the last table on the screen, but omit its message, because the report repeats it.
-    if (this.#look?.observation.status) {
-      this.#look = { ...this.#look, observation: withoutMessage(this.#look.observation) };
+    if (this.#look !== null) {
+      this.#look = isReported(this.#look.job) ? { ...this.#look, job: { ...this.#look.job, message: '' } } : null;
     }
     this.#draw([]);
     this.#drawn = 0;
@@ -143,11 +143,11 @@ export class LiveOutput implements JobOutput {
     if (this.#look === null) {
       return [];
     }
-    const { status, phase, waiting } = this.#look.observation;
-    if (status !== null) {
-      return jobTable(status, this.#terminal, this.#clock());
+    const { job } = this.#look;
+    if (isReported(job)) {
+      return jobTable(job, this.#terminal, this.#clock());
     }
-    const text = oneLine(waiting === '' ? phase : `${phase}: ${waiting}`);
+    const text = oneLine(job.message === '' ? job.state : `${job.state}: ${job.message}`);
     return wrap(text, Math.max(20, this.#terminal.columns - 1), WAITING_LINES).map((line) => this.#terminal.paint('yellow', line));
   }
 }
@@ -156,8 +156,4 @@ export class LiveOutput implements JobOutput {
 function isOwnFailure(event: Extract<JobEvent, { type: 'task' }>): boolean {
   const failure = reportedFailure(event);
   return failure === null ? event.state === 'failed' || event.state === 'lost' : failure.cost !== 'victim';
-}
-
-function withoutMessage(observation: Observation): Observation {
-  return { ...observation, status: observation.status && { ...observation.status, message: '' } };
 }

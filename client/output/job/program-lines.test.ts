@@ -1,15 +1,9 @@
 import { expect, test } from 'vitest';
-import { jobStatus } from '../../../conf/status/job-status.fixture.ts';
-import type { LogSource, Observation } from '../../connections/job-connection.ts';
+import { reportedJob } from '../../../conf/status/job-status.fixture.ts';
+import type { LogSource } from '../../connections/job-connection.ts';
 import { ProgramLines } from './program-lines.ts';
 
-const OVER: Observation = {
-  phase: 'FINISHED',
-  waiting: '',
-  masterSilentMs: null,
-  status: jobStatus({ tasks: [] }),
-  result: { state: 'SUCCEEDED', diagnostics: '' },
-};
+const OVER = reportedJob({ state: 'succeeded', tasks: [] });
 
 function source(task: string, stdout: string): LogSource {
   return {
@@ -31,7 +25,7 @@ test.each([
 ])('the lines of the task %s appear whole and in order', async (task, expected) => {
   const sources = [source('master', '{"msg":"registered"}\n'), source('worker:0', 'a\nb'), source('worker:1', 'c\n')];
   const shown: string[] = [];
-  const programs = new ProgramLines({ applicationId: 'a', logs: async () => sources }, task, async (lines) => {
+  const programs = new ProgramLines({ id: 'a', logs: async () => sources }, task, async (lines) => {
     shown.push(...lines.map((line) => `${line.task} ${line.text}`));
   });
   programs.observed(OVER);
@@ -41,7 +35,7 @@ test.each([
 
 test('a job without a program shows nothing, not even the log of its ApplicationMaster', async () => {
   const shown: unknown[] = [];
-  const programs = new ProgramLines({ applicationId: 'a', logs: async () => [source('master', 'x\n')] }, undefined, async (lines) => {
+  const programs = new ProgramLines({ id: 'a', logs: async () => [source('master', 'x\n')] }, undefined, async (lines) => {
     shown.push(...lines);
   });
   programs.observed(OVER);
@@ -52,12 +46,12 @@ test('a job without a program shows nothing, not even the log of its Application
 test('end() gives up after the quiet period if the output accepts no lines, but a slow output receives all lines', async () => {
   const text = Array.from({ length: 3000 }, (_, at) => `line ${at}\n`).join('');
   const sources = [source('worker:0', text)];
-  const stuck = new ProgramLines({ applicationId: 'a', logs: async () => sources }, 'worker:0', () => new Promise(() => undefined), 20);
+  const stuck = new ProgramLines({ id: 'a', logs: async () => sources }, 'worker:0', () => new Promise(() => undefined), 20);
   stuck.observed(OVER);
   expect(await stuck.end(never)).toBe(false);
 
   let shown = 0;
-  const slow = new ProgramLines({ applicationId: 'a', logs: async () => sources }, 'worker:0', async (lines) => {
+  const slow = new ProgramLines({ id: 'a', logs: async () => sources }, 'worker:0', async (lines) => {
     await new Promise<void>((resolve) => setImmediate(resolve));
     shown += lines.length;
   });
@@ -67,10 +61,10 @@ test('end() gives up after the quiet period if the output accepts no lines, but 
 });
 
 test('end() returns false if the logs cannot be read, or after an abort', async () => {
-  const lost = new ProgramLines({ applicationId: 'a', logs: () => Promise.reject(new Error('lost')) }, undefined, async () => undefined);
+  const lost = new ProgramLines({ id: 'a', logs: () => Promise.reject(new Error('lost')) }, undefined, async () => undefined);
   lost.observed(OVER);
   expect(await lost.end(never)).toBe(false);
-  const waiting = new ProgramLines({ applicationId: 'a', logs: () => new Promise(() => undefined) }, undefined, async () => undefined);
+  const waiting = new ProgramLines({ id: 'a', logs: () => new Promise(() => undefined) }, undefined, async () => undefined);
   waiting.observed(OVER);
   expect(await waiting.end(AbortSignal.abort())).toBe(false);
   waiting.stop();

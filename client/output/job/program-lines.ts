@@ -1,5 +1,6 @@
+import type { JobInfo } from '../../../conf/status/job-info.ts';
 import { untilAborted } from '../../../platform/async/until-aborted.ts';
-import type { JobConnection, Observation } from '../../connections/job-connection.ts';
+import type { JobConnection } from '../../connections/job-connection.ts';
 import { jobLogs } from '../../connections/operations/job-logs.ts';
 import type { LogLine } from '../../connections/operations/log-reader.ts';
 
@@ -57,12 +58,12 @@ const QUIET_MS = 15_000;
  * the job.
  */
 export class ProgramLines {
-  readonly #connection: Pick<JobConnection, 'applicationId' | 'logs'>;
+  readonly #connection: Pick<JobConnection, 'id' | 'logs'>;
   readonly #task: string | undefined;
   readonly #show: (lines: readonly LogLine[], tasks: readonly string[]) => Promise<void>;
   readonly #quietMs: number;
   readonly #stop = new AbortController();
-  #latest: Observation | null = null;
+  #latest: JobInfo | null = null;
   #reading: Promise<boolean> | null = null;
   #shown = 0;
 
@@ -71,7 +72,7 @@ export class ProgramLines {
    * @param show shows lines in order, and resolves when the output accepts more. `tasks` contains the names of the selected tasks.
    */
   constructor(
-    connection: Pick<JobConnection, 'applicationId' | 'logs'>,
+    connection: Pick<JobConnection, 'id' | 'logs'>,
     task: string | undefined,
     show: (lines: readonly LogLine[], tasks: readonly string[]) => Promise<void>,
     quietMs = QUIET_MS,
@@ -82,10 +83,10 @@ export class ProgramLines {
     this.#quietMs = quietMs;
   }
 
-  /** Receives an observation of the job from the caller. The first call starts to read the logs. */
-  observed(observation: Observation): void {
-    this.#latest = observation;
-    this.#reading ??= this.#read(observation).catch(() => false);
+  /** Receives the observed job from the caller. The first call starts to read the logs. */
+  observed(job: JobInfo): void {
+    this.#latest = job;
+    this.#reading ??= this.#read(job).catch(() => false);
   }
 
   /**
@@ -110,14 +111,13 @@ export class ProgramLines {
   }
 
   /** Shows all of the job's output lines, and then returns true. */
-  async #read(first: Observation): Promise<boolean> {
+  async #read(first: JobInfo): Promise<boolean> {
     let tasks: readonly string[] = [];
     const batches = new LineBatches<LogLine>(async (lines) => {
       await this.#show(lines, tasks);
       this.#shown += lines.length;
     });
-    const { applicationId } = this.#connection;
-    const source = { applicationId, observe: async () => this.#latest ?? first, logs: () => this.#connection.logs() };
+    const source = { id: this.#connection.id, observe: async () => this.#latest ?? first, logs: () => this.#connection.logs() };
     const lines = jobLogs(source, {
       task: this.#task,
       follow: true,

@@ -1,4 +1,4 @@
-import type { JobReport } from '../../connections/operations/follow-job.ts';
+import type { EndedJob } from '../../connections/operations/follow-job.ts';
 import type { LogLine } from '../../connections/operations/log-reader.ts';
 import { printable, type Terminal } from '../../terminal/terminal.ts';
 import { reportLines } from '../lines/report-lines.ts';
@@ -23,16 +23,16 @@ export class QuietOutput implements JobOutput {
     this.#terminal = terminal;
   }
 
-  submitted({ applicationId }: SubmittedNotice): void {
-    this.#streams.stdout(`${applicationId}\n`);
+  submitted({ id }: SubmittedNotice): void {
+    this.#streams.stdout(`${id}\n`);
   }
 
   log(lines: readonly LogLine[]): Promise<void> {
     return this.#streams.writeLog(lines);
   }
 
-  report(report: JobReport): void {
-    if (report.state !== 'SUCCEEDED') {
+  report(report: EndedJob): void {
+    if (report.state !== 'succeeded') {
       for (const line of reportLines(report, this.#terminal)) {
         this.#streams.stderr(`${printable(line)}\n`);
       }

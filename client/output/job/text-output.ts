@@ -1,5 +1,6 @@
+import { isReported } from '../../../conf/status/job-info.ts';
 import { isEndState } from '../../../conf/status/status.ts';
-import type { JobReport, Look } from '../../connections/operations/follow-job.ts';
+import type { EndedJob, Look } from '../../connections/operations/follow-job.ts';
 import type { JobEvent } from '../../connections/operations/job-events.ts';
 import type { LogLine } from '../../connections/operations/log-reader.ts';
 import type { JobPlan } from '../../plan/job-plan.ts';
@@ -27,6 +28,7 @@ export class TextOutput implements JobOutput {
   readonly #uploads = new Map<string, { readonly since: number; readonly shownAt: number }>();
   #metricsAt = Number.NEGATIVE_INFINITY;
   #state = '';
+  #isReported = false;
   #stateAt = Number.NEGATIVE_INFINITY;
 
   /**
@@ -74,8 +76,8 @@ export class TextOutput implements JobOutput {
     return !isDue ? undefined : uploadFacts(event.name, event.sent, event.total, now - since);
   }
 
-  submitted({ applicationId, queue, trackingUrl }: SubmittedNotice): void {
-    this.say(trackingUrl === null ? `started ${applicationId}` : `submitted ${applicationId} to queue ${queue}`);
+  submitted({ id, queue, trackingUrl }: SubmittedNotice): void {
+    this.say(trackingUrl === null ? `started ${id}` : `submitted ${id} to queue ${queue}`);
     if (trackingUrl !== null) {
       this.say(trackingUrl);
     }
@@ -85,11 +87,15 @@ export class TextOutput implements JobOutput {
     this.say(`pages: ${url}`);
   }
 
-  look({ events, observation }: Look): void {
-    const tasks = observation.status?.tasks;
+  look({ events, job }: Look): void {
+    // What the tasks wait for differs from what the ApplicationMaster waits for, although the state is the same.
+    if (isReported(job) && !this.#isReported) {
+      this.#isReported = true;
+      this.#state = '';
+    }
     for (const event of events) {
       if (this.#isWorthALine(event)) {
-        this.say(eventLine(event, this.#terminal, tasks));
+        this.say(eventLine(event, this.#terminal, job.tasks));
       }
     }
   }
@@ -124,7 +130,7 @@ export class TextOutput implements JobOutput {
     return this.#writeLog(lines);
   }
 
-  report(report: JobReport): void {
+  report(report: EndedJob): void {
     this.#lines(reportLines(report, this.#terminal));
   }
 

@@ -1,18 +1,21 @@
-import type { JobReport, Look } from '../../connections/operations/follow-job.ts';
+import { apiObject } from '../../../conf/status/api-object.ts';
+import { listedJob, queueName, unreportedJob } from '../../../conf/status/job-info.ts';
+import type { EndedJob, Look } from '../../connections/operations/follow-job.ts';
 import type { LogLine } from '../../connections/operations/log-reader.ts';
 import type { JobPlan } from '../../plan/job-plan.ts';
 import type { SubmitRequest } from '../../plan/submit-request.ts';
 import type { StagingEvent } from '../../staging/staging.ts';
+import type { ValueWriter } from '../lines/value-output.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 
 /** Writes a value for each event. If the command follows a job, the last value has the type `result`. */
 export class ValueOutput implements JobOutput {
-  readonly #write: (value: unknown) => void;
+  readonly #writeValue: ValueWriter;
   readonly #drained: () => Promise<void>;
 
   /** @param drained resolves when the output accepts more values */
-  constructor(write: (value: unknown) => void, drained: () => Promise<void> = () => Promise.resolve()) {
-    this.#write = write;
+  constructor(write: ValueWriter, drained: () => Promise<void> = () => Promise.resolve()) {
+    this.#writeValue = write;
     this.#drained = drained;
   }
 
@@ -32,12 +35,14 @@ export class ValueOutput implements JobOutput {
     }
   }
 
-  submitted(notice: SubmittedNotice): void {
-    this.#write({ type: 'submitted', ...notice });
+  submitted({ trackingUrl, queue, ...known }: SubmittedNotice): void {
+    const urls = { pages: trackingUrl, tracking: trackingUrl };
+    const job = unreportedJob({ ...known, queue: queueName(queue), state: 'submitted', urls });
+    this.#write({ type: 'submitted', ...listedJob(job) });
   }
 
   pages(url: string): void {
-    this.#write({ type: 'pages', url });
+    this.#write({ type: 'pages', urls: { pages: url } });
   }
 
   look({ events }: Look): void {
@@ -47,25 +52,14 @@ export class ValueOutput implements JobOutput {
   }
 
   async log(lines: readonly LogLine[]): Promise<void> {
-    for (const { task, containerId, file, text } of lines) {
-      this.#write({ type: 'log', task, container: containerId, file, text });
+    for (const line of lines) {
+      this.#write({ type: 'log', ...line });
     }
     await this.#drained();
   }
 
-  report({ applicationId, state, diagnostics, tasks, metrics, generations, step, ...places }: JobReport): void {
-    const brief = tasks.map(({ role, index, state: task, exit, attempts, programStarts, failures, node, failure }) => ({
-      role,
-      index,
-      state: task,
-      exit,
-      attempts,
-      programStarts,
-      failures,
-      node,
-      failure,
-    }));
-    this.#write({ type: 'result', state, applicationId, tasks: brief, metrics, generations, step, diagnostics, ...places });
+  report(job: EndedJob): void {
+    this.#write({ type: 'result', ...job });
   }
 
   leave(text: string): void {
@@ -77,4 +71,8 @@ export class ValueOutput implements JobOutput {
   }
 
   close(): void {}
+
+  #write(event: { readonly type: string } & Readonly<Record<string, unknown>>): void {
+    this.#writeValue(apiObject('JobEvent', event));
+  }
 }

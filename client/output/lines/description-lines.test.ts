@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { workers } from '../../../conf/job.fixture.ts';
-import { orphanedContainer, taskFailure, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import { yarnReport } from '../../../conf/status/job-info.ts';
+import { orphanedContainer, reportedJob, taskFailure, taskStatus } from '../../../conf/status/job-status.fixture.ts';
 import { yarnApplication } from '../../../hadoop/yarn/application.fixture.ts';
 import type { JobDescription } from '../../connections/operations/describe-job.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
@@ -14,26 +15,16 @@ const started = new Date(2026, 10, 21, 14, 3, 44).getTime();
 
 function description(change: Partial<JobDescription> = {}): JobDescription {
   return {
-    applicationId: 'application_1795225023264_0001',
-    failure: null,
-    name: 'mnist',
-    user: 'alice',
-    queue: 'default',
-    state: 'RUNNING',
-    message: '',
-    result: null,
-    submittedAt: started,
-    startedAt: started + 9_000,
-    finishedAt: null,
-    step: 340,
-    metrics: { loss: 0.123456 },
-    generations: 2,
-    notices: [],
+    ...reportedJob({
+      id: 'application_1795225023264_0001',
+      createdAt: started,
+      startedAt: started + 9_000,
+      step: 340,
+      metrics: { loss: 0.123456 },
+      generations: 2,
+    }),
     lostNodes: [],
-    orphanedContainers: [],
-    pages: null,
     unreadable: null,
-    yarn: null,
     roles: [workers({ maxInstances: 4, resources: { memoryMb: 2048, vcores: 1, gpus: 1, other: {} } })],
     tasks: [
       {
@@ -41,7 +32,7 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
           step: 340,
           silentMs: 230,
           usage: {
-            rssBytes: 1.5 * 2 ** 30,
+            memoryBytes: 1.5 * 2 ** 30,
             cpuCores: 1.97,
             gpus: [{ index: 0, utilization: 0.87, memoryUsedBytes: 2 ** 30, memoryTotalBytes: 2 ** 33 }],
             stopped: false,
@@ -50,7 +41,7 @@ function description(change: Partial<JobDescription> = {}): JobDescription {
         containers: [{ containerId: 'container_e17_1795225023264_0001_01_000002', node: 'node1:8041' }],
       },
     ],
-    checkpoints: { dir: 'hdfs://nn/c', newest: 300, kept: [100, 200, 300], best: { step: 200, metric: 'loss', value: 0.25 } },
+    checkpoints: { uri: 'hdfs://nn/c', newest: 300, kept: [100, 200, 300], best: { step: 200, metric: 'loss', value: 0.25 } },
     places: { history: 'hdfs://nn/h', checkpoints: 'hdfs://nn/c', summaries: 'hdfs://nn/s', output: null, logs: null },
     configuration: { version: 1, job: { name: 'mnist', env: { API_TOKEN: '***' } } },
     ...change,
@@ -61,7 +52,7 @@ test('describes a running job in 80 columns', () => {
   expect(descriptionLines(description(), plain(80), started + 63_000)).toEqual([
     'application_1795225023264_0001',
     '  name         mnist',
-    '  state        RUNNING',
+    '  state        running',
     '  user         alice',
     '  queue        default',
     '  submitted    2026-11-21 14:03:44 (1 min 3 s ago)',
@@ -98,9 +89,8 @@ test('describes a running job in 80 columns', () => {
 
 test('a description begins with the first failure and the last lines of its task', () => {
   const failed = description({
-    state: 'FAILED',
+    state: 'failed',
     failure: { ...failure, lines: ['\u001b[31mTypeError\u001b[39m: x', '\tat main'] },
-    result: { state: 'FAILED', diagnostics: 'worker:1 failed\nTypeError: x' },
     message: 'worker:1 failed\nTypeError: x',
   });
   expect(descriptionLines(failed, plain(200), started).slice(0, 9)).toEqual([
@@ -111,7 +101,7 @@ test('a description begins with the first failure and the last lines of its task
     '',
     'application_1795225023264_0001',
     '  name         mnist',
-    '  state        FAILED',
+    '  state        failed',
     '               worker:1 failed',
   ]);
 });
@@ -142,18 +132,20 @@ test('the task and node of a failure are never truncated, even on a narrow termi
 test("a section shows YARN's view of the application", () => {
   const yarn = description({
     yarn: {
-      ...yarnApplication({
-        tags: ['team-a'],
-        state: 'FINISHED',
-        finalStatus: 'FAILED',
-        progress: 100,
-        trackingUrl: 'http://rm:8088/proxy/application_1795225023264_0001/',
-        diagnostics: 'worker:1 failed',
-        startedAt: started,
-        finishedAt: started,
-        runningContainers: 0,
-        logAggregation: 'SUCCEEDED',
-      }),
+      ...yarnReport(
+        yarnApplication({
+          tags: ['team-a'],
+          state: 'FINISHED',
+          finalStatus: 'FAILED',
+          progress: 100,
+          trackingUrl: 'http://rm:8088/proxy/application_1795225023264_0001/',
+          diagnostics: 'worker:1 failed',
+          startedAt: started,
+          finishedAt: started,
+          runningContainers: 0,
+          logAggregation: 'SUCCEEDED',
+        }),
+      ),
       attempts: [
         {
           number: 1,
@@ -186,7 +178,7 @@ test("no line of a description exceeds the terminal's width or contains control 
   const texts = fc.record({ name: text, message: text, queue: text, reason: text, node: text, id: text });
   fc.assert(
     fc.property(texts, fc.integer({ min: 60, max: 200 }), ({ node, id, reason, ...change }, columns) => {
-      const failed = taskFailure({ cause: { kind: 'launch', reason }, node, lines: [reason, node] });
+      const failed = taskFailure({ cause: { kind: 'launch', message: reason }, node, lines: [reason, node] });
       const job = description({
         ...change,
         failure: { ...failure, ...failed },

@@ -2,6 +2,7 @@ import { stringify } from 'yaml';
 import type { Role } from '../../../conf/job.ts';
 import { describeFailure, describeFirstFailure } from '../../../conf/status/event-text.ts';
 import { jobDurationText } from '../../../conf/status/job-duration.ts';
+import { jobMessage } from '../../../conf/status/job-message.ts';
 import { orphanTexts } from '../../../conf/status/orphaned-containers.ts';
 import { restartsOf } from '../../../conf/status/status.ts';
 import { withoutProfile } from '../../../conf/status/step-profile.ts';
@@ -37,53 +38,39 @@ export function descriptionLines(job: JobDescription, terminal: Terminal, now: n
 }
 
 /** Describes the first task failure, or the cause of the job's failure if no task has failed. */
-function failureSection({ failure, result }: JobDescription, terminal: Terminal): string[] {
-  const hasFailed = result?.state === 'FAILED';
+function failureSection({ failure, state, message }: JobDescription, terminal: Terminal): string[] {
+  const hasFailed = state === 'failed';
   if (failure === null && !hasFailed) {
     return [];
   }
-  const [diagnosis = '', ...rest] = result?.diagnostics.trim().split('\n') ?? [];
+  const [diagnosis = '', ...rest] = message.trim().split('\n');
   const [sentence, lines] = failure === null ? [diagnosis, rest] : [describeFirstFailure(failure), failure.lines];
   const title = hasFailed ? 'first failure' : 'first failure (the job continued)';
   return [terminal.paint('red', title), ...indented(failureLines(sentence, lines, roomOf(terminal))), ''];
 }
 
 function headSection(job: JobDescription, terminal: Terminal, now: number): string[] {
-  const {
-    applicationId,
-    name,
-    user,
-    queue,
-    state,
-    message,
-    submittedAt,
-    finishedAt,
-    step,
-    metrics,
-    generations,
-    notices,
-    pages,
-    unreadable,
-  } = job;
+  const { id, name, user, queue, state, createdAt, finishedAt, step, metrics, generations, notices, urls, unreadable } = job;
   const progress = [
     step > 0 ? `step ${step}` : '',
     metricsText(withoutProfile(metrics)),
     generations > 1 ? `generation ${generations}` : '',
   ].filter((part) => part !== '');
-  const took = submittedAt === null ? '' : jobDurationText({ submittedAt, finishedAt }, now);
+  const message = jobMessage(job);
+  const took = jobDurationText(job, now);
   const ended = finishedAt === null ? ` (${took} ago)` : `, ended ${fullTime(finishedAt)}, took ${took}`;
-  const painted = isJobState(state) ? terminal.paint(jobStyle(state), state) : state;
+  const painted = terminal.paint(jobStyle(state), state);
   return [
-    terminal.paint('bold', applicationId),
+    terminal.paint('bold', id),
     ...fact('name', name, terminal),
     ...fact('state', state, terminal).map((line) => line.replace(state, painted)),
     // If the job failed, omit its message, because failureSection has already shown it.
-    ...fact('', job.failure === null && job.result?.state !== 'FAILED' ? message : (message.split('\n')[0] ?? ''), terminal),
+    ...fact('', job.failure === null && state !== 'failed' ? message : (message.split('\n')[0] ?? ''), terminal),
     ...fact('user', user, terminal),
     ...fact('queue', queue, terminal),
-    ...(submittedAt === null ? [] : fact('submitted', `${fullTime(submittedAt)}${ended}`, terminal)),
+    ...(createdAt === null ? [] : fact('submitted', `${fullTime(createdAt)}${ended}`, terminal)),
     ...fact('progress', progress.join('  '), terminal),
-    ...(pages === null ? [] : [address('pages', pages)]),
+    ...(urls.pages === null ? [] : [address('pages', urls.pages)]),
     ...notices.flatMap((notice, at) => fact(at === 0 ? 'notices' : '', notice, terminal)),
     ...fact('unreadable', unreadable ?? '', terminal),
     ...fact('lost nodes', lostNodesText(job.lostNodes), terminal),
@@ -95,7 +82,7 @@ function yarnSection({ yarn }: JobDescription, terminal: Terminal): string[] {
   if (yarn === null) {
     return [];
   }
-  const { state, finalStatus, tags, trackingUrl, diagnostics, attempts, used, logAggregation } = yarn;
+  const { state, finalStatus, tags, trackingUrl, diagnostics, attempts = [], used, logAggregation } = yarn;
   const holds = Object.entries(used)
     .filter(([, amount]) => amount > 0)
     .map(([name, amount]) => (name === 'memory-mb' ? formatMemory(amount) : `${amount} ${name}`));
@@ -289,8 +276,4 @@ function narrower(terminal: Terminal): Terminal {
 
 function durationText(ms: number): string {
   return formatDuration(ms < 10_000 ? Math.max(0, ms) : 1000 * Math.round(ms / 1000));
-}
-
-function isJobState(state: string): state is Parameters<typeof jobStyle>[0] {
-  return ['STARTING', 'WAITING', 'RUNNING', 'RECOVERING', 'SUCCEEDED', 'FAILED', 'KILLED'].includes(state);
 }

@@ -13,7 +13,7 @@ const INDENT = '    ';
 
 /** Formats an event as one line with its time, task and text. If a program has failed, its last output lines follow. */
 export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
-  const { at, event, generation, attempt } = entry;
+  const { at, type, generation, attempt } = entry;
   const node = nodeBesideText(entry);
   const [first = '', ...more] = harmless(describeEntry(entry)).split('\n');
   const parts = [
@@ -23,9 +23,9 @@ export function eventLines(entry: HistoryEntry, terminal: Terminal): string[] {
   ];
   const what = oneLine(parts.filter((part) => part !== '').join(', '));
   const time = terminal.live && terminal.columns < ROOM_FOR_DATES ? clockTime(at) : fullTime(at);
-  const head = `${time}  ${padTo(oneLine(subjectOf(entry)), TASK_WIDTH)}  ${padTo(oneLine(event), EVENT_WIDTH)}`;
+  const head = `${time}  ${padTo(oneLine(subjectOf(entry)), TASK_WIDTH)}  ${padTo(oneLine(type), EVENT_WIDTH)}`;
   const lines = wrapped(head, what, terminal);
-  const paint = styleOf(event);
+  const paint = styleOf(type);
   const [begin = '', ...rest] = paint === null ? lines : lines.map((line) => terminal.paint(paint, line));
   const below = more.filter((line) => line.trim() !== '').map((line) => cut(`${INDENT}${line.replace(/\s/g, ' ')}`, terminal));
   return [begin, ...rest, ...below.map((line) => terminal.paint('dim', line))];

@@ -1,8 +1,9 @@
 import { describeEntry, describeFirstFailure, nodeBesideText, subjectOf } from '../../../conf/status/event-text.ts';
 import { jobDurationText } from '../../../conf/status/job-duration.ts';
-import { type HistoryEntry, isEndState, type JobStatus } from '../../../conf/status/status.ts';
+import { jobInfo } from '../../../conf/status/job-info.ts';
+import type { HistoryEntry, JobStatus } from '../../../conf/status/status.ts';
 import { lostNodes, lostNodesText } from '../../connections/operations/lost-nodes.ts';
-import type { ListedJob } from '../../history/history-index.ts';
+import type { PlacedJob } from '../../history/history-index.ts';
 import { clockTime, fullTime, shortTime } from '../../terminal/clock.ts';
 import { fittedTable } from '../../terminal/fitted-table.ts';
 import { clip, oneLine, type Terminal, wrap } from '../../terminal/terminal.ts';
@@ -16,7 +17,7 @@ const LONGEST_USER = 12;
 const LOST_LINES = 3;
 
 /** Returns one line per job, clipped to the terminal width. */
-export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, withUsers: boolean): string[] {
+export function historyTable(jobs: readonly PlacedJob[], terminal: Terminal, withUsers: boolean): string[] {
   return fittedTable(
     jobs,
     [
@@ -24,7 +25,7 @@ export function historyTable(jobs: readonly ListedJob[], terminal: Terminal, wit
       { title: 'NAME', cell: ({ status }) => oneLine(status.name) || '-', least: 8, keep: 1 },
       { title: 'USER', cell: ({ place }) => clip(oneLine(place.user), LONGEST_USER), keep: 4, when: () => withUsers },
       { title: 'STATE', cell: ({ status }) => status.state, style: ({ status }) => jobStyle(status.state), keep: 5 },
-      { title: 'SUBMITTED', cell: ({ status }) => shortTime(status.submittedAt), keep: 3 },
+      { title: 'SUBMITTED', cell: ({ status }) => shortTime(status.createdAt), keep: 3 },
       {
         title: 'TOOK',
         cell: ({ status }) => (status.finishedAt === null ? '-' : jobDurationText(status, status.finishedAt)),
@@ -45,7 +46,7 @@ export function historyDetails(
   const ended = status.finishedAt;
   const width = Math.max(40, terminal.columns - 1);
   const lines = [
-    clip(`${status.applicationId}  ${terminal.paint(jobStyle(status.state), status.state)}  ${oneLine(status.name)}`.trimEnd(), width),
+    clip(`${status.id}  ${terminal.paint(jobStyle(status.state), status.state)}  ${oneLine(status.name)}`.trimEnd(), width),
     `submitted by ${oneLine(status.user)} to queue ${oneLine(status.queue) || '-'}`,
     `submitted ${submissionOf(status)}${ended === null ? '' : `, ended ${fullTime(ended)}, took ${jobDurationText(status, ended)}`}`,
     `history: ${oneLine(folder)}`,
@@ -67,10 +68,7 @@ export function historyDetails(
     lines.push(eventText(entry, width, rows));
   }
   lines.push('');
-  const { state, message } = status;
-  const result = isEndState(state) ? { state, diagnostics: message } : null;
-  const observation = { phase: status.state, waiting: '', status, masterSilentMs: null, result };
-  lines.push(...statusLines({ applicationId: status.applicationId, pages: null }, observation, terminal, Date.now()));
+  lines.push(...statusLines(jobInfo(status), terminal, Date.now()));
   const { failure } = status;
   if (failure !== null) {
     lines.push('', terminal.paint('bold', 'first failure'), ...failureLines(describeFirstFailure(failure), failure.lines, width));
@@ -79,15 +77,15 @@ export function historyDetails(
 }
 
 function eventText(entry: HistoryEntry, width: number, rows: readonly { readonly node: string | null }[]): string {
-  const { at, event } = entry;
+  const { at, type } = entry;
   const node = nodeBesideText(entry);
   const subject = subjectOf(entry);
   const where = node === undefined ? '' : ` on ${nodeName(node, rows)}`;
   const [what = ''] = describeEntry(entry).split('\n');
-  return clip(oneLine(`${clockTime(at)} ${event}${subject === '' ? '' : ` ${subject}`}${where}${what === '' ? '' : `: ${what}`}`), width);
+  return clip(oneLine(`${clockTime(at)} ${type}${subject === '' ? '' : ` ${subject}`}${where}${what === '' ? '' : `: ${what}`}`), width);
 }
 
-function submissionOf({ submittedAt }: JobStatus): string {
-  const time = fullTime(submittedAt);
+function submissionOf({ createdAt }: JobStatus): string {
+  const time = fullTime(createdAt);
   return time === '-' ? 'at an unknown time' : time;
 }

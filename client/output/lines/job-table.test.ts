@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { jobStatus, orphanedContainer, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import { orphanedContainer, reportedJob, taskStatus } from '../../../conf/status/job-status.fixture.ts';
 import type { TaskStatus } from '../../../conf/status/status.ts';
 import { changes } from '../../connections/operations/job-events.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
@@ -12,9 +12,9 @@ const task = taskStatus({
   node: 'node7.example.com:8041',
   step: 340,
   metrics: { loss: 0.123456, accuracy: 0.981 },
-  usage: { rssBytes: 1.5 * 2 ** 30, cpuCores: 1.97, gpus: [], stopped: false },
+  usage: { memoryBytes: 1.5 * 2 ** 30, cpuCores: 1.97, gpus: [], stopped: false },
 });
-const status = jobStatus({
+const status = reportedJob({
   generations: 2,
   step: 340,
   metrics: { loss: 0.123456 },
@@ -41,7 +41,7 @@ describe('jobTable', () => {
   test('shows the job and each task in 80 columns', () => {
     const fresh = { ...status, tasks: status.tasks.map((some) => ({ ...some, attempts: 3, programStarts: 1 })) };
     expect(jobTable(fresh, plain(80), 63_000)).toEqual([
-      'mnist  RUNNING  step 340  loss 0.1235  generation 2  checkpoint 300  1 min 3 s',
+      'mnist  running  step 340  loss 0.1235  generation 2  checkpoint 300  1 min 3 s',
       'TASK      STATE     NODE   GEN  STEP   MEMORY  CPU  METRICS',
       'worker:0  running   node7    1   340  1.5 GiB  2.0  loss 0.1235  accuracy 0.981',
       'worker:1  failed 3  -        1     -        -    -',
@@ -72,7 +72,7 @@ describe('jobTable', () => {
   });
 
   test('shows the reason for waiting in one line', () => {
-    const waiting = { ...status, state: 'WAITING', message: 'worker:1 waits:\n queue default is full' } as const;
+    const waiting = { ...status, state: 'waiting', message: 'worker:1 waits:\n queue default is full' } as const;
     expect(jobTable(waiting, plain(80), 0)[1]).toBe('  worker:1 waits: queue default is full');
   });
 

@@ -1,11 +1,11 @@
 import { jobDurationText } from '../../../conf/status/job-duration.ts';
+import type { JobInfo } from '../../../conf/status/job-info.ts';
 import { jobMessage } from '../../../conf/status/job-message.ts';
 import { orphanTexts } from '../../../conf/status/orphaned-containers.ts';
 import { signalOf } from '../../../conf/status/program-signal.ts';
 import {
   type ElasticStatus,
   gpuUtilization,
-  type JobStatus,
   restartsOf,
   type TaskState,
   type TaskStatus,
@@ -52,7 +52,7 @@ export const STATE_STYLE: Readonly<Record<TaskState, Style>> = {
 };
 
 /** Returns a line for the job and a line for each task. If the terminal is too small, the last line says how many tasks are omitted. */
-export function jobTable(status: JobStatus, terminal: Terminal, now: number): string[] {
+export function jobTable(status: JobInfo, terminal: Terminal, now: number): string[] {
   const width = Math.max(20, terminal.columns - 1);
   const head = jobLines(status, terminal, now, width);
   const room = Math.max(3, terminal.rows - head.length - 3);
@@ -63,7 +63,7 @@ export function jobTable(status: JobStatus, terminal: Terminal, now: number): st
 }
 
 /** Returns lines with the job's progress, the reason why it is waiting, and its orphaned containers whose programs may still be running. */
-export function jobLines(status: JobStatus, terminal: Terminal, now: number, width: number): string[] {
+export function jobLines(status: JobInfo, terminal: Terminal, now: number, width: number): string[] {
   const facts = [
     status.step > 0 ? `step ${status.step}${percent(status.progress ?? 0)}` : '',
     metricsText(withoutProfile(status.metrics)),
@@ -87,22 +87,23 @@ export function percent(share: number): string {
 }
 
 /** Formats the number of running tasks, such as `3 of 2..8 worker`. */
-function elasticText({ role, running, least, most }: ElasticStatus): string {
-  return `${running} of ${least}..${most} ${oneLine(role)}`;
+function elasticText({ role, running, min, max }: ElasticStatus): string {
+  return `${running} of ${min}..${max} ${oneLine(role)}`;
 }
 
-export function jobStyle(state: JobStatus['state']): Style {
+export function jobStyle(state: JobInfo['state']): Style {
   switch (state) {
-    case 'SUCCEEDED':
+    case 'succeeded':
       return 'green';
-    case 'FAILED':
-    case 'KILLED':
+    case 'failed':
+    case 'killed':
       return 'red';
-    case 'WAITING':
-    case 'RECOVERING':
+    case 'submitted':
+    case 'waiting':
+    case 'recovering':
       return 'yellow';
-    case 'STARTING':
-    case 'RUNNING':
+    case 'starting':
+    case 'running':
       return 'cyan';
   }
 }
@@ -151,7 +152,7 @@ export function gpuText({ usage }: TaskStatus): string {
 }
 
 export function memoryText(task: TaskStatus): string {
-  return task.usage === null ? '-' : formatMemory(Math.round(task.usage.rssBytes / (1 << 20)));
+  return task.usage === null ? '-' : formatMemory(Math.round(task.usage.memoryBytes / (1 << 20)));
 }
 
 export function metricsText(metrics: Readonly<Record<string, number>>): string {

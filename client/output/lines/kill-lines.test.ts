@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { jobStatus, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import { type JobInfo, unreportedJob } from '../../../conf/status/job-info.ts';
+import { reportedJob, taskStatus } from '../../../conf/status/job-status.fixture.ts';
 import type { JobStatus, TaskState } from '../../../conf/status/status.ts';
-import type { Observation } from '../../connections/job-connection.ts';
 import { killImpact } from '../../connections/operations/kill-job.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { widthOf } from '../../terminal/text-width.ts';
@@ -10,13 +10,8 @@ import { killedLines, killImpactLines } from './kill-lines.ts';
 
 const ID = 'application_1795225023264_0001';
 const plain = (columns: number) => terminalOf({ isTTY: true, columns }, { NO_COLOR: '1' });
-const seen = (change: Partial<JobStatus> | null): Observation => ({
-  phase: 'RUNNING',
-  waiting: '',
-  status: change && jobStatus(change),
-  masterSilentMs: null,
-  result: null,
-});
+const seen = (change: Partial<JobStatus>): JobInfo => reportedJob({ id: ID, ...change });
+const unreported = (state: JobInfo['state']): JobInfo => unreportedJob({ id: ID, state });
 const TASKS = [
   taskStatus({ node: 'node1.example.com:8041' }),
   taskStatus({ index: 1, node: 'node2.example.com:8041' }),
@@ -27,8 +22,8 @@ const TASKS = [
 const training = seen({ startedAt: 30_000, tasks: TASKS, step: 340, checkpointStep: 300 });
 
 test('before a kill, shows tasks per role and node, run time, and steps that would be lost', () => {
-  expect(killImpactLines(killImpact(ID, training, 184_000), plain(80))).toEqual([
-    `${ID}  mnist  RUNNING`,
+  expect(killImpactLines(killImpact(training, 184_000), plain(80))).toEqual([
+    `${ID}  mnist  running`,
     '  2 worker on node1, node2; 1 ps on node1',
     '  the job has taken 3 min 4 s',
     '  newest checkpoint: step 300, 40 steps since would be lost',
@@ -36,33 +31,30 @@ test('before a kill, shows tasks per role and node, run time, and steps that wou
 });
 
 test('after a kill, shows the same facts in the past tense, or the result of a job that had already ended', () => {
-  const impact = killImpact(ID, training, 500);
-  expect(killedLines({ killed: true, impact, observation: training }, plain(80))).toEqual([
+  const impact = killImpact(training, 500);
+  expect(killedLines({ killed: true, impact, job: training }, plain(80))).toEqual([
     `killed ${ID} (mnist, 3 of 4 tasks were running)`,
     '  2 worker on node1, node2; 1 ps on node1',
     '  the job had taken 500 ms',
     '  newest checkpoint: step 300, 40 steps since are lost',
   ]);
-  const over: Observation = { ...training, result: { state: 'SUCCEEDED', diagnostics: '' } };
-  const none = killImpact(ID, over, 0);
-  expect(none).toMatchObject({ roles: [], running: 0, ranMs: null, state: 'SUCCEEDED' });
-  expect(killedLines({ killed: false, impact: none, observation: over }, plain(80))).toEqual([`${ID} had already ended: SUCCEEDED`]);
+  const over: JobInfo = { ...training, state: 'succeeded' };
+  const none = killImpact(over, 0);
+  expect(none).toMatchObject({ roles: [], tasksRunning: 0, ranMs: null, state: 'succeeded' });
+  expect(killedLines({ killed: false, impact: none, job: over }, plain(80))).toEqual([`${ID} had already ended: succeeded`]);
 });
 
 test('states that there is no checkpoint, or that no task has a container', () => {
-  expect(killImpactLines(killImpact(ID, seen({ step: 7 }), 0), plain(80)).at(-1)).toBe('  no checkpoint: all 7 steps would be lost');
-  expect(killImpactLines(killImpact(ID, { ...seen(null), phase: 'ACCEPTED' }, 0), plain(80))).toEqual([
-    `${ID}  ACCEPTED`,
-    '  no task has a container',
-  ]);
+  expect(killImpactLines(killImpact(seen({ step: 7 }), 0), plain(80)).at(-1)).toBe('  no checkpoint: all 7 steps would be lost');
+  expect(killImpactLines(killImpact(unreported('waiting'), 0), plain(80))).toEqual([`${ID}  waiting`, '  no task has a container']);
 });
 
 test('counts only running programs as running, and omits tasks without a report', () => {
   const gang = seen({
     tasks: ['registered', 'launching', 'running'].map((state, index) => taskStatus({ index, state: state as TaskState })),
   });
-  expect(killImpact(ID, gang, 0)).toMatchObject({ running: 1, roles: [{ tasks: 3 }] });
-  expect(killImpactLines(killImpact(ID, seen(null), 0), plain(100))[1]).toBe(
+  expect(killImpact(gang, 0)).toMatchObject({ tasksRunning: 1, roles: [{ tasks: 3 }] });
+  expect(killImpactLines(killImpact(unreported('running'), 0), plain(100))[1]).toBe(
     '  the ApplicationMaster does not answer, so the state of its tasks is unknown',
   );
 });
@@ -75,7 +67,7 @@ test("no line exceeds the terminal's width or contains control characters", () =
   );
   fc.assert(
     fc.property(tasks, fc.integer({ min: 60, max: 200 }), (all, columns) => {
-      const lines = killImpactLines(killImpact(ID, seen({ tasks: all }), 0), plain(columns));
+      const lines = killImpactLines(killImpact(seen({ tasks: all }), 0), plain(columns));
       expect(lines.filter((line) => widthOf(line) >= columns || /\p{Cc}/u.test(line))).toEqual([]);
     }),
     { numRuns: 30 },

@@ -1,3 +1,4 @@
+import { isEndState } from '../../../conf/status/status.ts';
 import { counted } from '../../../conf/values/quantities.ts';
 import { formatDuration } from '../../../conf/values/units.ts';
 import type { KillImpact, KillReport } from '../../connections/operations/kill-job.ts';
@@ -14,19 +15,18 @@ interface Tense {
 }
 
 export function killImpactLines(impact: KillImpact, terminal: Terminal): string[] {
-  const { applicationId, name, state } = impact;
-  const head = [applicationId, oneLine(name), state].filter((part) => part !== '').join('  ');
+  const { id, name, state } = impact;
+  const head = [id, oneLine(name), state].filter((part) => part !== '').join('  ');
   return [clip(head, Math.max(20, terminal.columns - 1)), ...factLines(impact, terminal, { has: 'has', are: 'would be' })];
 }
 
-export function killedLines({ killed, impact, observation }: KillReport, terminal: Terminal): string[] {
-  const { applicationId, name, running, tasks } = impact;
-  const { result } = observation;
+export function killedLines({ killed, impact }: KillReport, terminal: Terminal): string[] {
+  const { id, name, state, tasksRunning, tasksTotal } = impact;
   if (!killed) {
-    return [`${applicationId} had already ended${result === null ? '' : `: ${result.state}`}`];
+    return [`${id} had already ended${isEndState(state) ? `: ${state}` : ''}`];
   }
-  const what = tasks === 0 ? '' : ` (${oneLine(name)}, ${running} of ${tasks} tasks were running)`;
-  return [`killed ${applicationId}${what}`, ...factLines(impact, terminal, { has: 'had', are: 'are' })];
+  const what = tasksTotal === 0 ? '' : ` (${oneLine(name)}, ${tasksRunning} of ${tasksTotal} tasks were running)`;
+  return [`killed ${id}${what}`, ...factLines(impact, terminal, { has: 'had', are: 'are' })];
 }
 
 function factLines(impact: KillImpact, terminal: Terminal, tense: Tense): string[] {
@@ -36,8 +36,8 @@ function factLines(impact: KillImpact, terminal: Terminal, tense: Tense): string
 }
 
 /** Formats each role's tasks, such as `2 worker on node1, node2; 1 ps on node1`. */
-function rolesText({ roles, tasks: total, state }: KillImpact): string {
-  if (total === 0 && state === 'RUNNING') {
+function rolesText({ roles, tasksTotal, state }: KillImpact): string {
+  if (tasksTotal === 0 && state === 'running') {
     return 'the ApplicationMaster does not answer, so the state of its tasks is unknown';
   }
   if (roles.length === 0) {

@@ -1,24 +1,14 @@
 import { expect, test } from 'vitest';
-import { taskFailure, taskStatus } from '../../../conf/status/job-status.fixture.ts';
-import type { JobReport } from '../../connections/operations/follow-job.ts';
+import { reportedJob, taskFailure, taskStatus } from '../../../conf/status/job-status.fixture.ts';
+import type { EndedJob } from '../../connections/operations/follow-job.ts';
 import { terminalOf } from '../../terminal/terminal.ts';
 import { eventLine, reportLines, uploadBar } from './report-lines.ts';
 
 const PLAIN = terminalOf({ isTTY: false });
 
-function report(metrics: Record<string, number>): JobReport {
-  return {
-    applicationId: 'application_1_0001',
-    state: 'SUCCEEDED',
-    diagnostics: '',
-    step: 10,
-    metrics,
-    checkpointStep: 0,
-    checkpointDir: null,
-    summaryDir: null,
-    generations: 1,
-    tasks: [taskStatus(), taskStatus({ role: 'trainer', index: 3, rank: 1 })],
-  };
+function report(metrics: Record<string, number>): EndedJob {
+  const tasks = [taskStatus(), taskStatus({ role: 'trainer', index: 3, rank: 1 })];
+  return { ...reportedJob({ step: 10, metrics, summaryUri: '', tasks }), state: 'succeeded' };
 }
 
 test('a failed attempt takes one line; only the final report includes the last lines of stderr', () => {
@@ -71,20 +61,20 @@ test('the step time is reported in one line, largest part first', () => {
     PLAIN,
   );
   expect(lines).toEqual([
-    'application_1_0001 SUCCEEDED',
+    'application_1_0001 succeeded',
     LOGS,
     'train acc: 99.22 %',
     'step time: 6.2 ms exchange, 3.6 ms compute; trainer:3 was the slowest',
   ]);
-  expect(reportLines(report({ 'train/acc': 1 }), PLAIN)).toEqual(['application_1_0001 SUCCEEDED', LOGS, 'train acc: 100.00 %']);
+  expect(reportLines(report({ 'train/acc': 1 }), PLAIN)).toEqual(['application_1_0001 succeeded', LOGS, 'train acc: 100.00 %']);
 });
 
 test('the reason for early stopping follows directly below the state', () => {
   const reason = 'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31 at step 25';
-  expect(reportLines({ ...report({}), diagnostics: reason }, PLAIN)).toEqual(['application_1_0001 SUCCEEDED', reason, LOGS]);
+  expect(reportLines({ ...report({}), message: reason }, PLAIN)).toEqual(['application_1_0001 succeeded', reason, LOGS]);
   const terminal = terminalOf({ isTTY: true, columns: 81 }, { NO_COLOR: '1' });
-  expect(reportLines({ ...report({}), diagnostics: reason }, terminal)).toEqual([
-    'application_1_0001 SUCCEEDED',
+  expect(reportLines({ ...report({}), message: reason }, terminal)).toEqual([
+    'application_1_0001 succeeded',
     'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31',
     'at step 25',
     LOGS,

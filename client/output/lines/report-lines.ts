@@ -3,7 +3,7 @@ import { stepProfile, withoutProfile } from '../../../conf/status/step-profile.t
 import type { TaskFailure } from '../../../conf/status/task-failure.ts';
 import { describeMetric, formatBytes } from '../../../conf/values/quantities.ts';
 import { formatDuration } from '../../../conf/values/units.ts';
-import type { JobReport } from '../../connections/operations/follow-job.ts';
+import type { EndedJob } from '../../connections/operations/follow-job.ts';
 import type { JobEvent } from '../../connections/operations/job-events.ts';
 import type { StagingEvent } from '../../staging/staging.ts';
 import { clip, harmless, indentedLines, oneLine, type Terminal } from '../../terminal/terminal.ts';
@@ -95,28 +95,28 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
 /**
  * Returns a job's final report. For a failed job, the report contains the cause. Otherwise, it contains the results and their locations.
  */
-export function reportLines(report: JobReport, terminal: Terminal): string[] {
+export function reportLines(report: EndedJob, terminal: Terminal): string[] {
   const lines: string[] = [];
-  if (report.state === 'SUCCEEDED') {
-    lines.push(terminal.paint('green', `${report.applicationId} SUCCEEDED`));
-    if (report.diagnostics !== '') {
-      lines.push(...indentedLines(report.diagnostics.trimEnd()));
+  if (report.state === 'succeeded') {
+    lines.push(terminal.paint('green', `${report.id} ${report.state}`));
+    if (report.message !== '') {
+      lines.push(...indentedLines(report.message.trimEnd()));
     }
   } else {
-    const paint = report.state === 'KILLED' ? 'yellow' : 'red';
-    lines.push(terminal.paint(paint, `${report.applicationId} ${report.state}`));
-    if (report.diagnostics !== '') {
-      lines.push(...indentedLines(report.diagnostics.trimEnd()));
+    const paint = report.state === 'killed' ? 'yellow' : 'red';
+    lines.push(terminal.paint(paint, `${report.id} ${report.state}`));
+    if (report.message !== '') {
+      lines.push(...indentedLines(report.message.trimEnd()));
     }
   }
-  if (report.checkpointStep > 0 && report.checkpointDir !== null) {
-    lines.push(`checkpoints: ${oneLine(report.checkpointDir)} (newest: step ${report.checkpointStep})`);
+  if (report.checkpointStep > 0 && report.checkpointUri !== '') {
+    lines.push(`checkpoints: ${oneLine(report.checkpointUri)} (newest: step ${report.checkpointStep})`);
   }
-  if (report.summaryDir !== null && report.step > 0) {
-    lines.push(`summaries: ${oneLine(report.summaryDir)}`);
+  if (report.summaryUri !== '' && report.step > 0) {
+    lines.push(`summaries: ${oneLine(report.summaryUri)}`);
   }
-  if (report.state === 'SUCCEEDED') {
-    lines.push(`logs: tony-ts logs ${report.applicationId}`);
+  if (report.state === 'succeeded') {
+    lines.push(`logs: tony-ts logs ${report.id}`);
     for (const [name, value] of Object.entries(withoutProfile(report.metrics))) {
       lines.push(describeMetric(oneLine(name), value));
     }
@@ -126,7 +126,7 @@ export function reportLines(report: JobReport, terminal: Terminal): string[] {
 }
 
 /** Formats a step profile, such as `step time: 6.2 ms exchange, 3.6 ms compute; worker:0 was the slowest`. */
-function profileLine({ metrics, tasks }: JobReport): string[] {
+function profileLine({ metrics, tasks }: EndedJob): string[] {
   const profile = stepProfile(metrics);
   if (profile === null) {
     return [];

@@ -1,3 +1,5 @@
+import type { ApiObject } from '../../../conf/status/api-object.ts';
+
 export const OUTPUT_FORMATS = ['table', 'json', 'yaml'] as const;
 export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 
@@ -12,7 +14,7 @@ function escaped(character: string): string {
 }
 
 /** Returns a function that formats a value as a line of JSON or as a YAML document. */
-export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Promise<(value: unknown) => string> {
+export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Promise<(value: ApiObject) => string> {
   if (format === 'json') {
     return (value) => `${JSON.stringify(value).replace(UNSAFE, escaped)}\n`;
   }
@@ -31,8 +33,10 @@ export async function valueFormatter(format: Exclude<OutputFormat, 'table'>): Pr
   };
 }
 
+export type ValueWriter = (value: ApiObject) => void;
+
 /** Returns a function that writes values to stdout immediately. */
-export async function valueWriter(format: Exclude<OutputFormat, 'table'>): Promise<(value: unknown) => void> {
+export async function valueWriter(format: Exclude<OutputFormat, 'table'>): Promise<ValueWriter> {
   const text = await valueFormatter(format);
   return (value) => void process.stdout.write(text(value));
 }

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { jobDurationText } from '../../../conf/status/job-duration.ts';
-import type { HistoryList, HistorySummary } from '../../history-list.ts';
+import type { ListedJob } from '../../../conf/status/job-info.ts';
+import type { HistoryList } from '../../history-list.ts';
 import { getJson } from './parts/api.ts';
 import { stateBadge } from './parts/badge.ts';
 import { choice, containsWords, searchField } from './parts/controls.ts';
@@ -40,7 +41,7 @@ function HistoryPage(): Content {
       ${data.message !== '' && html`<p class="remark">${data.message}</p>`}
       <div class="controls">
         ${searchField('Filter', filter, setFilter, 'name, id, user, queue')}
-        ${choice('State', state, setState, { '': 'any', ...Object.fromEntries(states.map((each) => [each, each.toLowerCase()])) })}
+        ${choice('State', state, setState, { '': 'any', ...Object.fromEntries(states.map((each) => [each, each])) })}
         <span class="aside" role="status">${formatNumberOf(found.length, 'job', data.jobs.length)}</span>
       </div>
       <div class="table-box card">
@@ -61,18 +62,18 @@ function HistoryPage(): Content {
     </main>`;
 }
 
-function row(job: HistorySummary): Content {
-  const { applicationId, name, user, queue, state, submittedAt, finishedAt, step, message, href } = job;
+function row(job: ListedJob): Content {
+  const { id, name, user, queue, state, createdAt, finishedAt, step, message, urls } = job;
   const sentence = plainText(message.split('\n')[0] ?? '');
-  return html`<tr role="row" key=${applicationId}>
+  return html`<tr role="row" key=${id}>
     <th scope="row" role="rowheader" class="c-job">
-      <a href=${safe(href)}>${name}</a><br /><code class="aside">${applicationId}</code>
+      <a href=${safe(urls.pages ?? '')}>${name}</a><br /><code class="aside">${id}</code>
       ${sentence !== '' && html`<span class="aside sentence" title=${plainText(message)}>${sentence}</span>`}
     </th>
     <td role="cell" class="c-state">${stateBadge(state)}</td>
     <td role="cell" data-title="User">${user}</td>
     <td role="cell" data-title="Queue">${queue}</td>
-    <td role="cell" class="figure" data-title="Submitted">${formatMoment(submittedAt)}</td>
+    <td role="cell" class="figure" data-title="Submitted">${createdAt === null ? '' : formatMoment(createdAt)}</td>
     <td role="cell" class="number" data-title="Duration">${finishedAt === null ? '' : jobDurationText(job, finishedAt)}</td>
     <td role="cell" class="number" data-title="Step">${step > 0 ? formatCount(step) : ''}</td>
   </tr>`;
@@ -89,8 +90,8 @@ function safe(href: string): string {
   }
 }
 
-function matches({ name, applicationId, user, queue, message }: HistorySummary, filter: string): boolean {
-  return containsWords(`${name}\n${applicationId}\n${user}\n${queue}\n${message}`, filter);
+function matches({ name, id, user, queue, message }: ListedJob, filter: string): boolean {
+  return containsWords(`${name}\n${id}\n${user}\n${queue}\n${message}`, filter);
 }
 
 mount(HistoryPage);

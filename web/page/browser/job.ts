@@ -1,6 +1,6 @@
 import { Component, h } from 'preact';
 import { useEffect, useMemo } from 'preact/hooks';
-import type { JobStatus } from '../../../conf/status/status.ts';
+import type { JobInfo } from '../../../conf/status/job-info.ts';
 import { useRoute } from './parts/environment.ts';
 import { type Content, html, mount } from './parts/html.ts';
 import { JobResources } from './parts/job-resources.ts';
@@ -27,7 +27,7 @@ function JobPage(): Content {
   const status = reading.data;
   useEffect(() => {
     if (status !== null) {
-      document.title = `${status.state.toLowerCase()} · ${status.name}`;
+      document.title = `${status.state} · ${status.name}`;
     }
   }, [status?.state, status?.name]);
   if (status === null) {
@@ -39,17 +39,17 @@ function JobPage(): Content {
   }
   return html`
     <a class="skip" href="#" onClick=${skip}>Skip to the content</a>
-    <p class="off-screen" role="status" aria-live="polite">State of the job: ${status.state.toLowerCase()}.</p>
+    <p class="off-screen" role="status" aria-live="polite">State of the job: ${status.state}.</p>
     <div class="banner" role="alert">${connectionBanner(reading)}</div>
     ${h(Header, { status })}
     <main class="wide" id="content" tabIndex=${-1}>
       ${alerts(status)}
       ${h(Tabs, { route, children: h(Guard, { key: route.section, children: view(route, status, feeds) }) })}
     </main>
-    <footer class="wide aside">${status.applicationId} · ApplicationMaster attempt ${status.masterAttempt} · generation ${status.generations}</footer>`;
+    <footer class="wide aside">${status.id} · ApplicationMaster attempt ${status.masterAttempt} · generation ${status.generations}</footer>`;
 }
 
-function view({ section, rest }: Route, status: JobStatus, feeds: JobResources): Content {
+function view({ section, rest }: Route, status: JobInfo, feeds: JobResources): Content {
   switch (section) {
     case 'overview':
       return h(Overview, { status, feeds });

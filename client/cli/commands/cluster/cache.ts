@@ -28,7 +28,7 @@ const listCommand = defineCommand({
         const { cacheTable } = await import('../../../cache/cache-lines.ts');
         return cacheTable(entries, terminal);
       };
-      await show(output, entries, table, message);
+      await show(output, 'CacheEntry', entries, table, message);
     });
   },
 });

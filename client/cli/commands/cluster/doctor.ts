@@ -1,10 +1,10 @@
+import { apiObject } from '../../../../conf/status/api-object.ts';
 import type { FailureExit } from '../../../../platform/errors.ts';
 import type { Finding } from '../../../doctor/diagnosis.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import { defineCommand, parsedText, wholeNumber } from '../../command/command.ts';
 import { CLUSTER_OPTIONS, durationText, OUTPUT_OPTION } from '../shared-options.ts';
 
-const MARKS = { good: 'ok', doubtful: 'doubtful', bad: 'bad', unknown: '-' } as const;
 /** Exit code if a check fails: jobs would be refused or would not run. */
 const FAILED_CHECK: FailureExit = 4;
 const PROBE_MS = 120_000;
@@ -45,7 +45,7 @@ export const doctorCommand = defineCommand({
     let isReady = true;
     for await (const finding of doctor(options)) {
       show(finding);
-      isReady &&= finding.state !== 'bad';
+      isReady &&= finding.state !== 'error';
     }
     if (!probe || !isReady) {
       return;
@@ -64,7 +64,7 @@ export const doctorCommand = defineCommand({
       const { valueWriter } = await import('../../../output/lines/value-output.ts');
       const write = await valueWriter(output);
       for (const each of probed) {
-        write(each);
+        write(apiObject('Node', each));
       }
     }
     for (const finding of findings) {
@@ -76,7 +76,7 @@ export const doctorCommand = defineCommand({
 type Show = (finding: Finding) => void;
 
 function noteFailure({ state }: Finding): void {
-  if (state === 'bad') {
+  if (state === 'error') {
     process.exitCode = FAILED_CHECK;
   }
 }
@@ -86,21 +86,21 @@ async function findingWriter(format: Exclude<OutputFormat, 'table'>): Promise<Sh
   const write = await valueWriter(format);
   return (finding) => {
     noteFailure(finding);
-    write(finding);
+    write(apiObject('Check', finding));
   };
 }
 
 async function findingPrinter(): Promise<Show> {
   const { harmless, terminalOf, wrap } = await import('../../../terminal/terminal.ts');
   const terminal = terminalOf(process.stdout);
-  const colours = { good: 'green', doubtful: 'yellow', bad: 'red', unknown: 'dim' } as const;
+  const colours = { ok: 'green', warning: 'yellow', error: 'red', skipped: 'dim' } as const;
   const indent = ' '.repeat(MARK_WIDTH + NAME_WIDTH + 2 * GAP.length);
   const width = Math.max(30, terminal.columns - 1 - indent.length);
   return (finding) => {
     noteFailure(finding);
-    const { name, state, text, remedy } = finding;
-    const mark = terminal.paint(colours[state], MARKS[state].padEnd(MARK_WIDTH));
-    const [first = '', ...more] = [...wrap(harmless(text), width, 20), ...wrap(harmless(remedy), width, 20)];
+    const { name, state, message, hint } = finding;
+    const mark = terminal.paint(colours[state], state.padEnd(MARK_WIDTH));
+    const [first = '', ...more] = [...wrap(harmless(message), width, 20), ...wrap(harmless(hint), width, 20)];
     process.stdout.write(
       `${[`${mark}${GAP}${name.padEnd(NAME_WIDTH)}${GAP}${first}`, ...more.map((line) => `${indent}${line}`)].join('\n')}\n`,
     );

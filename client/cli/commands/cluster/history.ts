@@ -1,3 +1,4 @@
+import { JOB_STATES, type JobState } from '../../../../conf/status/status.ts';
 import { closing } from '../../../../platform/async/closing.ts';
 import type { Terminal } from '../../../terminal/terminal.ts';
 import { defineCommand, defineGroup, parsedText, wholeNumber } from '../../command/command.ts';
@@ -7,7 +8,6 @@ import { show } from '../show.ts';
 const LOCAL_OPTION = {
   local: { type: 'boolean', default: false, excludes: CLUSTER_ONLY, describe: 'Jobs on this machine, submitted with --local' },
 } as const;
-const STATES = ['SUCCEEDED', 'FAILED', 'KILLED', 'RUNNING', 'STARTING'] as const;
 
 const listCommand = defineCommand({
   command: 'list',
@@ -16,9 +16,9 @@ const listCommand = defineCommand({
     user: { type: 'string', describe: "This user's jobs, instead of yours" },
     'all-users': { alias: 'A', type: 'boolean', describe: "All users' jobs", excludes: 'user' },
     state: {
-      choices: STATES,
+      choices: JOB_STATES,
       describe: 'Only jobs in this state',
-      coerce: (state?: string) => state?.toUpperCase() as (typeof STATES)[number] | undefined,
+      coerce: (state?: string) => state?.toLowerCase() as JobState | undefined,
     },
     name: { type: 'string', describe: 'Only jobs whose name contains this text' },
     limit: { ...wholeNumber(1, 100_000), default: 20, describe: 'Maximum number of entries' },
@@ -31,14 +31,18 @@ const listCommand = defineCommand({
     const { HistoryIndex } = await import('../../../history/history-index.ts');
     await closing(await openHistoryStore(options), async (store) => {
       const { jobs, message } = await new HistoryIndex(store).list({ user: allUsers ? null : (user ?? store.user), state, name, limit });
-      const { historySummary } = await import('../../../history/history-summary.ts');
-      // `href` is a path on the history server.
-      const values = jobs.map(historySummary).map(({ href: _href, ...summary }) => summary);
+      const { storedJob } = await import('../../../history/stored-job.ts');
       const table = async (terminal: Terminal) => {
         const { historyTable } = await import('../../../output/lines/history-lines.ts');
         return jobs.length === 0 ? ['No jobs found.'] : historyTable(jobs, terminal, allUsers);
       };
-      await show(output, values, table, message);
+      await show(
+        output,
+        'Job',
+        jobs.map((job) => storedJob(job)),
+        table,
+        message,
+      );
     });
   },
 });
@@ -56,14 +60,15 @@ const showCommand = defineCommand({
     const { readRecord } = await import('../../../records/job-record.ts');
     const { storedStatus } = await import('../../../records/stored-status.ts');
     const { checkId } = await import('../../../connections/check-id.ts');
+    const { jobInfo } = await import('../../../../conf/status/job-info.ts');
     await closing(await openHistoryStore({ ...options, local: checkId(application) === 'local' }), async (store) => {
       const place = await findPlace(store, application, user);
       const record = await readRecord(store.storage, place, true);
       const answer = record.final === null ? (await store.answers([place])).get(place.folder) : undefined;
       const status = storedStatus(record, answer ?? 'forgotten');
       const { entries } = record;
-      const value = { applicationId: application, history: place.folder, status, events: entries };
-      await show(output, [value], async (terminal) => {
+      const value = { ...jobInfo(status), places: { history: place.folder }, events: entries };
+      await show(output, 'JobHistory', [value], async (terminal) => {
         const { historyDetails } = await import('../../../output/lines/history-lines.ts');
         return historyDetails({ folder: place.folder, status, entries }, terminal);
       });
@@ -138,11 +143,11 @@ const pruneCommand = defineCommand({
       await reportPruned(pruneHistory(store, { user: allUsers ? null : store.user, olderThanMs, dryRun, now: Date.now() }), {
         output,
         dryRun,
-        value: ({ place: { applicationId, user, folder }, bytes, lastWritten }) => {
-          return { applicationId, user, history: folder, bytes, lastWritten };
+        value: ({ place: { applicationId, user, folder }, bytes, writtenAt }) => {
+          return { id: applicationId, user, places: { history: folder }, bytes, writtenAt };
         },
-        text: ({ place: { applicationId, user }, bytes, lastWritten }) => {
-          const day = shortTime(lastWritten).slice(0, 10);
+        text: ({ place: { applicationId, user }, bytes, writtenAt }) => {
+          const day = shortTime(writtenAt).slice(0, 10);
           return `${applicationId}${allUsers ? ` of ${user}` : ''} (${formatBytes(bytes)}, last written ${day})`;
         },
         count: (jobs) => counted(jobs, 'history', 'histories'),

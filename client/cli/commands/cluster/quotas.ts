@@ -3,6 +3,8 @@ import { defineCommand, defineGroup } from '../../command/command.ts';
 import { CLUSTER_OPTIONS, OUTPUT_OPTION, SET_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
+const MEBIBYTE = 1 << 20;
+
 const showCommand = defineCommand({
   command: 'show',
   describe: 'Show all limits that the cluster admin has set',
@@ -12,7 +14,7 @@ const showCommand = defineCommand({
     const { quotaLines } = await import('../../../quotas/quota-lines.ts');
     await withCluster(options, async (cluster) => {
       const { from, quotas } = await cluster.site();
-      await show(output, [{ from, quotas }], (terminal) => quotaLines(quotas, from, terminal));
+      await show(output, 'Quotas', [{ from, quotas }], (terminal) => quotaLines(quotas, from, terminal));
     });
   },
 });
@@ -41,7 +43,7 @@ const checkCommand = defineCommand({
       const unknown = unknownNames(site.quotas, await knownNames(resourceManager));
       const owner = await ownerOf(job, cluster, site);
       const violations = violationsOfWhole(job, owner, site);
-      await show(output, [{ from: site.from, owner, overridden, violations, unknown }], async (terminal) => {
+      await show(output, 'QuotaCheck', [{ from: site.from, owner, overridden, violations, unknown }], async (terminal) => {
         const { fold } = await import('../../../terminal/text-width.ts');
         const fits = `${job.name} is within all limits of ${owner.user} in queue ${owner.queue}.`;
         const verdict = violations.length === 0 ? fits : describeViolations(violations, site.from);
@@ -74,12 +76,25 @@ const usageCommand = defineCommand({
   handler: async ({ output, ...options }) => {
     const { quotaUsage } = await import('../../../quotas/quota-usage.ts');
     const usage = await quotaUsage(options);
-    await show(output, [usage], async (terminal) => {
+    const totals = usage.totals.map(inBytes);
+    const waiting = usage.waiting.map((job) => ({ ...job, shortages: job.shortages.map(inBytes) }));
+    await show(output, 'QuotaUsage', [{ ...usage, totals, waiting }], async (terminal) => {
       const { quotaUsageLines } = await import('../../../quotas/quota-usage-lines.ts');
       return quotaUsageLines(usage, terminal);
     });
   },
 });
+
+/** Returns amounts of memory in bytes, as in all JSON output. The site file and YARN count MiB. */
+function inBytes<Sum extends { readonly resource: string; readonly limit: number; readonly used: number; readonly asked?: number }>(
+  sum: Sum,
+) {
+  if (sum.resource !== 'memory') {
+    return sum;
+  }
+  const asked = sum.asked === undefined ? {} : { asked: sum.asked * MEBIBYTE };
+  return { ...sum, resource: 'memoryBytes', limit: sum.limit * MEBIBYTE, used: sum.used * MEBIBYTE, ...asked };
+}
 
 export const quotasCommand = defineGroup(
   'quotas',

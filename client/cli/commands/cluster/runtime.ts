@@ -57,8 +57,9 @@ const infoCommand = defineCommand({
     if (output === 'table') {
       process.stdout.write(describeRuntime(runtime));
     } else {
+      const { apiObject } = await import('../../../../conf/status/api-object.ts');
       const { valueWriter } = await import('../../../output/lines/value-output.ts');
-      (await valueWriter(output))(runtime);
+      (await valueWriter(output))(apiObject('Runtime', runtime));
     }
   },
 });

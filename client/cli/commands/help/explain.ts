@@ -26,11 +26,11 @@ export const explainCommand = defineCommand({
     const { explain, explainCodes } = await import('../../help/explain.ts');
     if (codes) {
       const all = explainCodes();
-      await show(output, all, (terminal) => codeTable(all, terminal));
+      await show(output, 'ErrorCode', all, (terminal) => codeTable(all, terminal));
       return;
     }
     const found = explain(topic, { site });
-    await show(output, [found], (terminal) => ('code' in found ? codeLines(found, terminal) : keyLines(found, terminal)));
+    await show(output, 'code' in found ? 'ErrorCode' : 'ConfigKey', [found], (terminal) => ('code' in found ? codeLines(found, terminal) : keyLines(found, terminal)));
   },
 });
 
@@ -54,14 +54,14 @@ async function codeLines({ code, meaning, exitCode, hint }: ExplainedCode, termi
   ];
 }
 
-async function keyLines({ key, description, value, fallback, children }: ExplainedKey, terminal: Terminal): Promise<string[]> {
+async function keyLines({ key, description, value, default: standard, children }: ExplainedKey, terminal: Terminal): Promise<string[]> {
   const { wrap } = await import('../../../terminal/terminal.ts');
   const width = Math.max(40, terminal.columns - 1);
   const lines = [
     ...(key === '' ? [] : [terminal.paint('bold', key)]),
     ...(description === '' ? [] : wrap(description, width, 100)),
     ...(key === '' ? [] : [`value:    ${value}`]),
-    ...(fallback === null ? [] : [`default:  ${fallback}`]),
+    ...(standard === null ? [] : [`default:  ${standard}`]),
   ];
   const wide = Math.max(0, ...children.map((child) => child.key.length));
   for (const child of children) {

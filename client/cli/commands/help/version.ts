@@ -24,8 +24,8 @@ export const versionCommand = defineCommand({
       return;
     }
     const { versions } = await import('../../help/versions.ts');
-    const found = all ? await versions(options) : [{ part: 'tony-ts', version: VERSION, detail: `Node ${process.versions.node}` }];
-    await show(output, found, async (terminal) => {
+    const found = all ? await versions(options) : [{ part: 'tony-ts', version: VERSION, message: `Node ${process.versions.node}` }];
+    await show(output, 'Version', found, async (terminal) => {
       const { versionLines } = await import('../../help/version-lines.ts');
       return versionLines(found, terminal);
     });

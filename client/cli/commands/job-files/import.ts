@@ -48,8 +48,9 @@ export const importCommand = defineCommand({
       await writeNewFile(to, imported.yaml, 'Remove the file, or choose another one.');
     }
     if (output !== 'table') {
+      const { apiObject } = await import('../../../../conf/status/api-object.ts');
       const { valueWriter } = await import('../../../output/lines/value-output.ts');
-      (await valueWriter(output))(imported);
+      (await valueWriter(output))(apiObject('TonyImport', imported));
       return;
     }
     const { importLines } = await import('../../../tony-import/import-lines.ts');

@@ -13,7 +13,7 @@ export const describeCommand = defineCommand({
     const { describeJob } = await import('../../../connections/operations/describe-job.ts');
     await closing(await connectJob(application, cluster), async (connection) => {
       const description = await describeJob(connection);
-      await show(output, [description], async (terminal) => {
+      await show(output, 'JobDescription', [description], async (terminal) => {
         const { descriptionLines } = await import('../../../output/lines/description-lines.ts');
         return descriptionLines(description, terminal, Date.now());
       });

@@ -1,4 +1,7 @@
+import { apiObject } from '../../../../conf/status/api-object.ts';
+import type { HistoryEntry } from '../../../../conf/status/status.ts';
 import { closing } from '../../../../platform/async/closing.ts';
+import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import { defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
 
@@ -20,8 +23,7 @@ export const eventsCommand = defineCommand({
     const { connectJob } = await import('../../../connections/connect-job.ts');
     const { jobEvents } = await import('../../../connections/operations/recorded-events.ts');
     const { printable, terminalOf } = await import('../../../terminal/terminal.ts');
-    const write =
-      output === 'table' ? await lineWriter() : await (await import('../../../output/lines/value-output.ts')).valueWriter(output);
+    const write = output === 'table' ? await lineWriter() : await eventWriter(output);
     await closing(await connectJob(application, cluster), async (connection) => {
       const types = type.flatMap((each) => each.split(',')).filter((each) => each !== '');
       const terminal = terminalOf(process.stderr);
@@ -38,7 +40,15 @@ export const eventsCommand = defineCommand({
   },
 });
 
-async function lineWriter(): Promise<(entry: Parameters<typeof import('../../../output/lines/event-lines.ts').eventLines>[0]) => void> {
+type EventWriter = (entry: HistoryEntry) => void;
+
+async function eventWriter(output: Exclude<OutputFormat, 'table'>): Promise<EventWriter> {
+  const { valueWriter } = await import('../../../output/lines/value-output.ts');
+  const write = await valueWriter(output);
+  return (entry) => write(apiObject('JobEvent', entry));
+}
+
+async function lineWriter(): Promise<EventWriter> {
   const { eventLines } = await import('../../../output/lines/event-lines.ts');
   const { printable, terminalOf } = await import('../../../terminal/terminal.ts');
   const terminal = terminalOf(process.stdout);

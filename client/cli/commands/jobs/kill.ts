@@ -1,3 +1,4 @@
+import { isOver } from '../../../../conf/status/job-info.ts';
 import { closing } from '../../../../platform/async/closing.ts';
 import type { connectJob } from '../../../connections/connect-job.ts';
 import type { KillImpact } from '../../../connections/operations/kill-job.ts';
@@ -42,20 +43,20 @@ async function kill(application: string, { yes, output, cluster }: KillOptions):
   const { killedLines } = await import('../../../output/lines/kill-lines.ts');
   await closing(await connectJob(application, cluster), async (connection) => {
     if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
-      const observation = await connection.observe();
-      const impact = killImpact(application, observation, Date.now());
+      const job = await connection.observe();
+      const impact = killImpact(job, Date.now());
       // With `--output json` or `--output yaml`, stdout must contain only JSON or YAML.
       const stream = output === 'table' ? process.stdout : process.stderr;
-      const answer = observation.result === null ? await ask(impact, stream) : 'yes';
+      const answer = isOver(job) ? 'yes' : await ask(impact, stream);
       if (answer !== 'yes') {
         stream.write('The job was not killed.\n');
-        await show(output, [{ killed: false, ...impact }], () => []);
+        await show(output, 'Kill', [{ killed: false, ...impact }], () => []);
         process.exitCode = INTERRUPTED;
         return;
       }
     }
     const report = await killJob(connection);
-    await show(output, [{ killed: report.killed, ...report.impact }], (terminal) => killedLines(report, terminal));
+    await show(output, 'Kill', [{ killed: report.killed, ...report.impact }], (terminal) => killedLines(report, terminal));
   });
 }
 

@@ -1,4 +1,4 @@
-import { LISTED_STATES, type ListedState } from '../../../listing/listed-states.ts';
+import { JOB_STATES, type JobState } from '../../../../conf/status/status.ts';
 import { defineCommand, wholeNumber } from '../../command/command.ts';
 import { CLUSTER_ONLY, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
@@ -15,9 +15,9 @@ export const listCommand = defineCommand({
     name: { type: 'string', describe: 'Only jobs whose name contains this text' },
     queue: { type: 'string', describe: 'Only jobs in this queue' },
     state: {
-      choices: LISTED_STATES,
+      choices: JOB_STATES,
       describe: 'Only jobs in this state',
-      coerce: (state?: string) => state?.toUpperCase() as ListedState | undefined,
+      coerce: (state?: string) => state?.toLowerCase() as JobState | undefined,
     },
     limit: { ...wholeNumber(1, 100_000), describe: 'Maximum number of entries' },
     ...OUTPUT_OPTION,
@@ -26,9 +26,7 @@ export const listCommand = defineCommand({
   handler: async ({ all: ended, allUsers = false, local = false, user, output, state, limit, ...options }) => {
     const { listJobs } = await import('../../../listing/list-jobs.ts');
     const jobs = await listJobs({ ...options, ended, state, limit, local, user: allUsers ? null : user, ask: true });
-    // `applicationId` is the name of this value in the output of all commands.
-    const named = jobs.map((job) => ({ applicationId: job.id, ...job }));
-    await show(output, named, async (terminal) => {
+    await show(output, 'Job', jobs, async (terminal) => {
       if (jobs.length === 0) {
         const areThere = ended || state !== undefined;
         return [areThere ? 'No jobs found.' : 'No running jobs found. tony-ts list --all includes jobs that have ended.'];

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { apiObject } from '../../../../conf/status/api-object.ts';
 import { parseTask } from '../../../sessions/parse-task.ts';
 import { defineCommand, wholeNumber } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
@@ -59,7 +60,7 @@ export const logsCommand = defineCommand({
           await text.write(isError ? process.stderr : process.stdout, lines.line(line, isError ? err : out));
           continue;
         }
-        write({ task: line.task, container: line.containerId, file: line.file, text: line.text });
+        write(apiObject('LogLine', line));
         if (process.stdout.writableNeedDrain) {
           await once(process.stdout, 'drain');
         }

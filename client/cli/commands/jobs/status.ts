@@ -1,3 +1,4 @@
+import { isOver } from '../../../../conf/status/job-info.ts';
 import { closing } from '../../../../platform/async/closing.ts';
 import { defineCommand } from '../../command/command.ts';
 import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
@@ -11,12 +12,12 @@ export const statusCommand = defineCommand({
   handler: async ({ application, output, ...cluster }) => {
     const { connectJob } = await import('../../../connections/connect-job.ts');
     await closing(await connectJob(application, cluster), async (connection) => {
-      const observation = await connection.observe();
-      const pages = observation.result === null ? await connection.pages() : null;
-      const value = { applicationId: application, trackingUrl: connection.trackingUrl, pages, ...observation };
-      await show(output, [value], async (terminal) => {
+      const observed = await connection.observe();
+      const pages = isOver(observed) ? null : await connection.pages();
+      const job = { ...observed, urls: { ...observed.urls, pages } };
+      await show(output, 'Job', [job], async (terminal) => {
         const { statusLines } = await import('../../../output/lines/status-lines.ts');
-        return statusLines({ applicationId: application, pages }, observation, terminal, Date.now());
+        return statusLines(job, terminal, Date.now());
       });
     });
   },

@@ -102,8 +102,8 @@ export const submitCommand = defineCommand({
       }
       const { connection, job } = begun;
       try {
-        const { applicationId, trackingUrl } = connection;
-        output.submitted({ applicationId, name: job.name, queue: job.queue, trackingUrl });
+        const { id, trackingUrl, records } = connection;
+        output.submitted({ id, name: job.name, user: records.user, queue: job.queue, trackingUrl });
         if (args.detach) {
           const pages = trackingUrl === null ? await pagesOf(connection) : null;
           if (pages !== null) {
@@ -151,7 +151,7 @@ async function begin(
   if (request !== null) {
     output.request(request);
   }
-  if (plan.verdict.type === 'never' || (plan.verdict.type === 'refused' && request === null)) {
+  if (plan.verdict.type === 'impossible' || (plan.verdict.type === 'rejected' && request === null)) {
     process.exitCode = ERROR_CODES.JOB_REFUSED.exit;
   }
   return null;

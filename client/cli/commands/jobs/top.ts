@@ -1,7 +1,7 @@
+import type { ListedJob } from '../../../../conf/status/job-info.ts';
 import { parseDuration } from '../../../../conf/values/units.ts';
 import { closing } from '../../../../platform/async/closing.ts';
 import { TonyError } from '../../../../platform/errors.ts';
-import type { JobSummary } from '../../../listing/job-lister.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import type { TopOptions } from '../../../top/top.ts';
 import { defineCommand, parsedText } from '../../command/command.ts';
@@ -11,7 +11,7 @@ import { show } from '../show.ts';
 const INTERVAL_MS = 2_000;
 
 interface Lister {
-  list(): Promise<readonly JobSummary[]>;
+  list(): Promise<readonly ListedJob[]>;
   close(): void;
 }
 
@@ -40,7 +40,7 @@ async function topOfJob(application: string, output: OutputFormat, cluster: Clus
   const { connectJob } = await import('../../../connections/connect-job.ts');
   await closing(await connectJob(application, cluster), async (connection) => {
     if (output !== 'table') {
-      return await show(output, [{ applicationId: application, ...(await connection.observe()) }], () => []);
+      return await show(output, 'Job', [await connection.observe()], () => []);
     }
     const { topJob } = await import('../../../top/top.ts');
     process.exitCode = await topJob(connection, options);
@@ -55,7 +55,7 @@ async function topOfJobs(
 ): Promise<void> {
   await closing(local ? await localLister() : await clusterLister(allUsers, cluster), async (lister) => {
     if (output !== 'table') {
-      return await show(output, await lister.list(), () => []);
+      return await show(output, 'Job', await lister.list(), () => []);
     }
     const { topJobs } = await import('../../../top/top.ts');
     const whose = local ? 'on this machine' : allUsers ? 'of all users' : 'of yours';

@@ -69,8 +69,8 @@ export const notebookCommand = defineCommand({
         : await connectJob(application, cluster);
     try {
       if (detach) {
-        process.stdout.write(`${job.applicationId}\n`);
-        say(howToConnect(job.applicationId));
+        process.stdout.write(`${job.id}\n`);
+        say(howToConnect(job.id));
         return;
       }
       // A local job ends when this process ends, unless it is detached.

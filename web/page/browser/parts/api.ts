@@ -1,7 +1,9 @@
+import { withMilliseconds } from '../../../../conf/status/api-object.ts';
+
 /** The default request deadline, in ms. A busy ApplicationMaster may need several seconds to respond. */
 const DEADLINE_MS = 15_000;
 
-/** The URL of `tony/`: the script is in `tony/assets/`, and the API is at `tony/api/`. */
+/** The URL of `tony/`: the script is in `tony/assets/`, and the API is at `tony/api/v1/`. */
 const TONY = new URL('../', import.meta.url);
 
 /** TensorBoard is at the tracking URL, one folder above `tony/`. */
@@ -30,12 +32,13 @@ export function serverNow(): number {
   return Date.now() + clockOffset;
 }
 
+/** Requests an object. Its times are converted to ms since the epoch. */
 export async function getJson<T>(
   resource: string,
   query: Readonly<Record<string, string | number>> = {},
   deadlineMs: number = DEADLINE_MS,
 ): Promise<T> {
-  const url = new URL(`api/${resource}`, TONY);
+  const url = new URL(`api/v1/${resource}`, TONY);
   for (const [name, value] of Object.entries(query)) {
     url.searchParams.set(name, String(value));
   }
@@ -59,7 +62,7 @@ export async function getJson<T>(
   }
   learnClock(response);
   try {
-    return (await response.json()) as T;
+    return withMilliseconds(await response.json()) as T;
   } catch {
     throw new ApiError('unreachable', 'The response was incomplete.');
   }
@@ -81,7 +84,7 @@ function isJson(response: Response): boolean {
 async function sentenceOf(response: Response): Promise<string | null> {
   try {
     if (isJson(response)) {
-      return ((await response.json()) as { error?: string }).error ?? null;
+      return ((await response.json()) as { message?: string }).message ?? null;
     }
     const isText = (response.headers.get('content-type') ?? '').startsWith('text/plain');
     return isText ? (await response.text()).trim().slice(0, 500) || null : null;

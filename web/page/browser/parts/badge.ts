@@ -1,16 +1,15 @@
-import type { JobStatus, TaskState } from '../../../../conf/status/status.ts';
+import type { JobInfo } from '../../../../conf/status/job-info.ts';
+import type { TaskState } from '../../../../conf/status/status.ts';
 import { type Content, html } from './html.ts';
 
-type AnyState = JobStatus['state'] | TaskState;
+type AnyState = JobInfo['state'] | TaskState;
 
 const TONES: Readonly<Record<AnyState, 'wait' | 'run' | 'warn' | 'good' | 'bad' | 'calm'>> = {
-  STARTING: 'wait',
-  WAITING: 'wait',
-  RUNNING: 'run',
-  RECOVERING: 'warn',
-  SUCCEEDED: 'good',
-  FAILED: 'bad',
-  KILLED: 'calm',
+  submitted: 'wait',
+  starting: 'wait',
+  waiting: 'wait',
+  recovering: 'warn',
+  killed: 'calm',
   requested: 'wait',
   launching: 'wait',
   registered: 'wait',
@@ -25,6 +24,6 @@ export function toneOf(state: AnyState): string {
   return TONES[state] ?? 'calm';
 }
 
-export function stateBadge(state: AnyState, text: string = state.toLowerCase()): Content {
+export function stateBadge(state: AnyState, text: string = state): Content {
   return html`<span class=${`badge ${toneOf(state)}`}><span class="dot" aria-hidden="true"></span>${text}</span>`;
 }

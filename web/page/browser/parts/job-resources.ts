@@ -1,5 +1,6 @@
-import { isEndState, type JobStatus } from '../../../../conf/status/status.ts';
-import type { EventPage, LogName, LogTail, ScalarCharts, UsagePage } from '../../../job-view.ts';
+import type { JobInfo } from '../../../../conf/status/job-info.ts';
+import { isEndState } from '../../../../conf/status/status.ts';
+import type { EventPage, LogName, LogTail, ScalarCharts, ScalarRun, ScalarSeries, UsagePage } from '../../../job-view.ts';
 import { ApiError, getJson } from './api.ts';
 import { PolledResource } from './polled-resource.ts';
 import { withSamples } from './usage-history.ts';
@@ -10,12 +11,34 @@ const JOB_DEADLINE_MS = 4_000;
 const CHARTS_EVERY_MS = 5_000;
 const LOG_EVERY_MS = 2_000;
 
-export function isOver(status: JobStatus | null): boolean {
+export function isOver(status: JobInfo | null): boolean {
   return status !== null && isEndState(status.state);
 }
 
+/** A response with the curves. Each time is in RFC 3339. */
+interface SentScalars extends Pick<ScalarCharts, 'message'> {
+  readonly runs: readonly (Omit<ScalarRun, 'scalars'> & {
+    readonly scalars: readonly (Omit<ScalarSeries, 'times'> & { readonly times: readonly string[] })[];
+  })[];
+}
+
+async function readScalars(): Promise<ScalarCharts> {
+  const { runs, message } = await getJson<SentScalars>('scalars');
+  return {
+    runs: runs.map(({ name, scalars }) => ({
+      name,
+      scalars: scalars.map((one) => ({ ...one, times: one.times.map((time) => Date.parse(time) / 1000) })),
+    })),
+    message,
+  };
+}
+
+async function readConfiguration(): Promise<unknown> {
+  return (await getJson<{ readonly configuration: unknown }>('configuration')).configuration;
+}
+
 export class JobResources {
-  readonly job: PolledResource<JobStatus>;
+  readonly job: PolledResource<JobInfo>;
   readonly events: PolledResource<EventPage>;
   readonly usage: PolledResource<UsagePage>;
   readonly scalars: PolledResource<ScalarCharts>;
@@ -23,7 +46,7 @@ export class JobResources {
 
   constructor() {
     this.job = new PolledResource({
-      load: () => getJson<JobStatus>('job', {}, JOB_DEADLINE_MS),
+      load: () => getJson<JobInfo>('job', {}, JOB_DEADLINE_MS),
       everyMs: JOB_EVERY_MS,
       isComplete: isOver,
     });
@@ -44,10 +67,10 @@ export class JobResources {
       everyMs: CHARTS_EVERY_MS,
       isLast,
     });
-    this.scalars = new PolledResource({ load: () => getJson<ScalarCharts>('scalars'), everyMs: CHARTS_EVERY_MS, isLast });
+    this.scalars = new PolledResource({ load: () => readScalars(), everyMs: CHARTS_EVERY_MS, isLast });
     // job.json does not change after the job is submitted.
     this.configuration = new PolledResource({
-      load: () => getJson<unknown>('configuration'),
+      load: () => readConfiguration(),
       everyMs: CHARTS_EVERY_MS,
       isComplete: () => true,
     });

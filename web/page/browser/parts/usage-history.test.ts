@@ -3,10 +3,10 @@ import type { UsageSample } from '../../../../conf/status/status.ts';
 import { usageLines, withSamples } from './usage-history.ts';
 
 function sample(at: number, memory: Readonly<Record<string, number>>): UsageSample {
-  const tasks = Object.entries(memory).map(([task, rssBytes]) => ({
+  const tasks = Object.entries(memory).map(([task, memoryBytes]) => ({
     task,
     step: 0,
-    rssBytes,
+    memoryBytes,
     cpuCores: 1,
     gpuUtilization: task === 'worker:0' ? 0.5 : null,
     gpuMemoryBytes: null,

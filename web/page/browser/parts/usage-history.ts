@@ -22,7 +22,7 @@ export const RESOURCES = ['memory', 'cpu', 'gpu', 'gpuMemory'] as const;
 export type ResourceName = (typeof RESOURCES)[number];
 
 const VALUE: Readonly<Record<ResourceName, (task: UsageSample['tasks'][number]) => number | null>> = {
-  memory: ({ rssBytes }) => rssBytes,
+  memory: ({ memoryBytes }) => memoryBytes,
   cpu: ({ cpuCores }) => cpuCores,
   gpu: ({ gpuUtilization }) => (gpuUtilization === null ? null : gpuUtilization * 100),
   gpuMemory: ({ gpuMemoryBytes }) => gpuMemoryBytes,

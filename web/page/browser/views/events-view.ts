@@ -33,7 +33,7 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
           const node = nodeBesideText(entry);
           return html`<tr>
             <td class="figure">${formatMoment(entry.at)}</td>
-            <td><code>${entry.event}</code></td>
+            <td><code>${entry.type}</code></td>
             <td>${subjectOf(entry)}</td>
             <td class="number">${entry.generation ?? ''}</td>
             <td class="detail">${plainText(describeEntry(entry))}${node !== undefined && html` <span class="aside">${node}</span>`}</td>
@@ -46,5 +46,5 @@ export function Events({ feeds }: { feeds: JobResources }): Content {
 }
 
 function textOf(entry: HistoryEntry): string {
-  return `${entry.event} ${subjectOf(entry)} ${entry.node ?? ''} ${entry.containerId ?? ''} ${describeEntry(entry)}`;
+  return `${entry.type} ${subjectOf(entry)} ${entry.node ?? ''} ${entry.containerId ?? ''} ${describeEntry(entry)}`;
 }

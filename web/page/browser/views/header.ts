@@ -1,6 +1,6 @@
 import { h } from 'preact';
 import { jobDurationText } from '../../../../conf/status/job-duration.ts';
-import type { JobStatus } from '../../../../conf/status/status.ts';
+import type { JobInfo } from '../../../../conf/status/job-info.ts';
 import { TENSORBOARD_URL } from '../parts/api.ts';
 import { stateBadge } from '../parts/badge.ts';
 import { Copy } from '../parts/copy.ts';
@@ -9,7 +9,7 @@ import { formatMoment } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
 import { isOver } from '../parts/job-resources.ts';
 
-export function Header({ status }: { status: JobStatus }): Content {
+export function Header({ status }: { status: JobInfo }): Content {
   const over = isOver(status);
   const now = useNow(over ? null : 1_000);
   const elapsed = jobDurationText(status, now);
@@ -23,17 +23,21 @@ export function Header({ status }: { status: JobStatus }): Content {
         ${tensorBoard(status)}
       </div>
       <dl class="facts">
-        <div><dt>Application</dt><dd><code>${status.applicationId}</code> ${h(Copy, { text: status.applicationId, what: 'application ID' })}</dd></div>
+        <div><dt>Application</dt><dd><code>${status.id}</code> ${h(Copy, { text: status.id, what: 'application ID' })}</dd></div>
         <div><dt>User</dt><dd>${status.user}</dd></div>
         <div><dt>Queue</dt><dd>${status.queue}</dd></div>
-        <div><dt>Submitted</dt><dd><time datetime=${new Date(status.submittedAt).toISOString()}>${formatMoment(status.submittedAt)}</time></dd></div>
+        <div><dt>Submitted</dt><dd>${submission(status)}</dd></div>
         <div><dt>${over ? 'Duration' : 'Elapsed'}</dt><dd class="figure">${elapsed}</dd></div>
       </dl>
     </div>
   </header>`;
 }
 
-function tensorBoard(status: JobStatus): Content {
+function submission({ createdAt }: JobInfo): Content {
+  return createdAt === null ? 'unknown' : html`<time datetime=${new Date(createdAt).toISOString()}>${formatMoment(createdAt)}</time>`;
+}
+
+function tensorBoard(status: JobInfo): Content {
   const { state, message } = status.tensorboard;
   switch (state) {
     case 'ready':

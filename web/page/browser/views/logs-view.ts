@@ -1,6 +1,6 @@
 import { h } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { JobStatus } from '../../../../conf/status/status.ts';
+import type { JobInfo } from '../../../../conf/status/job-info.ts';
 import type { LogName } from '../../../job-view.ts';
 import { choice, searchField } from '../parts/controls.ts';
 import { Copy } from '../parts/copy.ts';
@@ -19,7 +19,7 @@ const MOST_BYTES = 1024 * 1024;
 const MASTER = 'master';
 
 /** @param rest the task and the file, from the route. */
-export function Logs({ status, feeds, rest }: { status: JobStatus; feeds: JobResources; rest: readonly string[] }): Content {
+export function Logs({ status, feeds, rest }: { status: JobInfo; feeds: JobResources; rest: readonly string[] }): Content {
   const failed = status.failure === null ? null : nameOf(status.failure);
   const first = failed ?? (status.tasks[0] === undefined ? MASTER : nameOf(status.tasks[0]));
   const [task = first] = rest;
@@ -52,7 +52,7 @@ export function Logs({ status, feeds, rest }: { status: JobStatus; feeds: JobRes
 
 interface LogProps {
   readonly feeds: JobResources;
-  readonly status: JobStatus;
+  readonly status: JobInfo;
   readonly task: string;
   readonly file: LogName;
   readonly tail: number;
@@ -81,7 +81,7 @@ function Log({ feeds, status, task, file, tail, follow, wrap, words, onMore }: L
     const element = event.target as HTMLElement;
     atEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < 24;
   };
-  const elsewhere = html`<code>tony-ts logs ${status.applicationId} ${task === MASTER ? '' : task}</code>`;
+  const elsewhere = html`<code>tony-ts logs ${status.id} ${task === MASTER ? '' : task}</code>`;
   if (data === null) {
     return html`<p class="empty">${problem === null ? 'Reading the log …' : html`The log cannot be shown: ${problem.text} Try ${elsewhere}.`}</p>`;
   }
@@ -115,7 +115,7 @@ function withWords(text: string, words: string): string {
 }
 
 /** Links to the container's logs on the NodeManager's web server. Some browsers cannot reach this server. */
-function nodeLink({ tasks, user }: JobStatus, name: string): Content {
+function nodeLink({ tasks, user }: JobInfo, name: string): Content {
   const task = tasks.find((each) => nameOf(each) === name);
   if (!task?.nodeHttp || task.containerId === null) {
     return null;

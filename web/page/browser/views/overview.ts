@@ -1,6 +1,7 @@
 import { h } from 'preact';
+import type { JobInfo } from '../../../../conf/status/job-info.ts';
 import { orphanTexts } from '../../../../conf/status/orphaned-containers.ts';
-import type { JobStatus, TaskStatus } from '../../../../conf/status/status.ts';
+import type { TaskStatus } from '../../../../conf/status/status.ts';
 import { type MeanStepProfile, stepProfile, withoutProfile } from '../../../../conf/status/step-profile.ts';
 import { toneOf } from '../parts/badge.ts';
 import { Copy } from '../parts/copy.ts';
@@ -14,7 +15,7 @@ import { byRole, countsText, nameOf, stateCounts } from './task-table.ts';
 
 const MOST_METRICS = 8;
 
-export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResources }): Content {
+export function Overview({ status, feeds }: { status: JobInfo; feeds: JobResources }): Content {
   const metrics = Object.entries(withoutProfile(status.metrics));
   const profile = stepProfile(status.metrics);
   const orphans = orphanTexts(status, Date.now());
@@ -23,7 +24,7 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResou
       ${tile('Step', formatCount(status.step), status.checkpointStep > 0 ? `checkpoint at ${formatCount(status.checkpointStep)}` : 'no checkpoint yet')}
       ${metrics.slice(0, MOST_METRICS).map(([name, value]) => tile(spoken(name), formatMetric(name, value)))}
       ${profile !== null && stepTimeTile(profile)}
-      ${status.elastic && tile(`Running ${status.elastic.role}`, String(status.elastic.running), `of ${status.elastic.least} to ${status.elastic.most}`)}
+      ${status.elastic && tile(`Running ${status.elastic.role}`, String(status.elastic.running), `of ${status.elastic.min} to ${status.elastic.max}`)}
       ${status.generations > 1 && tile('Generation', String(status.generations))}
       ${status.masterAttempt > 1 && tile('ApplicationMaster attempt', String(status.masterAttempt))}
     </dl>
@@ -36,8 +37,8 @@ export function Overview({ status, feeds }: { status: JobStatus; feeds: JobResou
       <section class="card" aria-labelledby="places-title">
         <h3 id="places-title">Locations</h3>
         <dl class="places">
-          ${place('Checkpoints', status.checkpointDir)}
-          ${place('Summaries', status.summaryDir)}
+          ${place('Checkpoints', status.checkpointUri)}
+          ${place('Summaries', status.summaryUri)}
           ${status.master !== null && masterPlace(status.master)}
           ${status.tensorboard.message !== '' && html`<div><dt>TensorBoard</dt><dd>${status.tensorboard.message}</dd></div>`}
         </dl>
@@ -83,8 +84,8 @@ function place(title: string, uri: string): Content {
   return html`<div><dt>${title}</dt><dd><code class="uri">${uri}</code> ${h(Copy, { text: uri, what: `location of the ${title.toLowerCase()}` })}</dd></div>`;
 }
 
-function masterPlace({ node, rssBytes, cpuCores, latenessMs }: NonNullable<JobStatus['master']>): Content {
+function masterPlace({ node, memoryBytes, cpuCores, latenessMs }: NonNullable<JobInfo['master']>): Content {
   return html`<div><dt>ApplicationMaster</dt>
-    <dd>${node}, ${formatBytes(rssBytes)}, ${cpuCores.toFixed(2)} cores, timers ${Math.round(latenessMs)} ms late (p99)
+    <dd>${node}, ${formatBytes(memoryBytes)}, ${cpuCores.toFixed(2)} cores, timers ${Math.round(latenessMs)} ms late (p99)
     ${' '}<a href=${formatRoute('logs', 'master', 'tony.log')}>log</a></dd></div>`;
 }

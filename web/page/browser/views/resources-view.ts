@@ -1,6 +1,6 @@
 import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import type { JobStatus } from '../../../../conf/status/status.ts';
+import type { JobInfo } from '../../../../conf/status/job-info.ts';
 import { choice } from '../parts/controls.ts';
 import { formatBytes, formatMark, formatNumber } from '../parts/format.ts';
 import { type Content, html } from '../parts/html.ts';
@@ -35,7 +35,7 @@ function bytes(value: number, step?: number): string {
 const SHARE = (): [number, number] => [0, 100];
 const FROM_ZERO = (_: number, high: number): [number, number] => [0, high > 0 ? high * 1.1 : 1];
 
-export function Resources({ status, feeds }: { status: JobStatus; feeds: JobResources }): Content {
+export function Resources({ status, feeds }: { status: JobInfo; feeds: JobResources }): Content {
   const { data, problem } = usePolledResource(feeds.usage);
   const [only, setOnly] = useState('');
   const [chosen, setChosen] = useState<Grouping | null>(null);

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { jobStatus, taskFailure, taskStatus } from '../../../../conf/status/job-status.fixture.ts';
+import { reportedJob, taskFailure, taskStatus } from '../../../../conf/status/job-status.fixture.ts';
 import { restartsOf } from '../../../../conf/status/status.ts';
 import { messageTitle } from './alerts.ts';
 import { byRole, countsText, gpuOf, matches, nameOf, sorted, stateCounts } from './task-table.ts';
 
-const usage = { rssBytes: 100, cpuCores: 1, gpus: [], stopped: false };
+const usage = { memoryBytes: 100, cpuCores: 1, gpus: [], stopped: false };
 const TASKS = [
   taskStatus({ index: 0, step: 30, node: 'node10:1', usage }),
   taskStatus({ index: 1, step: 10, node: 'node9:1', state: 'failed', failure: taskFailure() }),
@@ -46,10 +46,12 @@ test('tasks that wait for other roles are counted as waiting, and the title of t
   expect(countsText(workers)).toBe('2 waiting for prepare');
   expect(countsText([...workers, ...TASKS])).toBe('1 failed, 2 waiting for prepare, 1 requested, 1 running');
   expect(workers.filter((task) => matches(task, 'waits for prepare'))).toHaveLength(2);
-  expect(messageTitle(jobStatus({ tasks: workers }))).toBe('Role worker waits for prepare');
-  expect(messageTitle(jobStatus({ tasks: [...workers, waits('report', 'worker')] }))).toBe('Roles worker, report wait for prepare, worker');
-  expect(messageTitle(jobStatus({ tasks: TASKS }))).toBe('Some tasks are missing');
-  expect(messageTitle(jobStatus({ state: 'RECOVERING', tasks: workers }))).toBe('Recovering');
+  expect(messageTitle(reportedJob({ tasks: workers }))).toBe('Role worker waits for prepare');
+  expect(messageTitle(reportedJob({ tasks: [...workers, waits('report', 'worker')] }))).toBe(
+    'Roles worker, report wait for prepare, worker',
+  );
+  expect(messageTitle(reportedJob({ tasks: TASKS }))).toBe('Some tasks are missing');
+  expect(messageTitle(reportedJob({ state: 'recovering', tasks: workers }))).toBe('Recovering');
 });
 
 test('the first container does not count as a restart, and the GPU usage is the mean of all GPUs', () => {

@@ -35,7 +35,7 @@ const KEYS: Readonly<Record<SortKey, (task: TaskStatus) => number | string | nul
   restarts: restartsOf,
   heartbeat: ({ silentMs }) => silentMs,
   step: ({ step }) => step,
-  memory: ({ usage }) => usage?.rssBytes ?? null,
+  memory: ({ usage }) => usage?.memoryBytes ?? null,
   cpu: ({ usage }) => usage?.cpuCores ?? null,
   gpu: gpuOf,
 };

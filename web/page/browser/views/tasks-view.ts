@@ -2,7 +2,8 @@ import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { describeConditions } from '../../../../conf/role-conditions.ts';
 import { describeFailure } from '../../../../conf/status/event-text.ts';
-import { awaitedRoles, type JobStatus, restartsOf, type TaskStatus } from '../../../../conf/status/status.ts';
+import type { JobInfo } from '../../../../conf/status/job-info.ts';
+import { awaitedRoles, restartsOf, type TaskStatus } from '../../../../conf/status/status.ts';
 import { stateBadge } from '../parts/badge.ts';
 import { inputValue, searchField } from '../parts/controls.ts';
 import { formatAgo, formatBytes, formatCount, formatNumber, formatNumberOf, formatShare } from '../parts/format.ts';
@@ -25,7 +26,7 @@ const COLUMNS: readonly { readonly key: SortKey; readonly title: string; readonl
 ];
 
 /** @param first the initial filter: a role, from a link to this view. */
-export function Tasks({ status, first }: { status: JobStatus; first: string }): Content {
+export function Tasks({ status, first }: { status: JobInfo; first: string }): Content {
   const [sort, setSort] = useState<Sort>({ key: 'task', descending: false });
   const [filter, setFilter] = useState(first === '' ? '' : `${first}:`);
   const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
@@ -125,7 +126,7 @@ function TaskRow({ task }: { task: TaskStatus }): Content {
       ${cell('restarts', 'Restarts', restartsOf(task) > 0 ? String(restartsOf(task)) : '', true)}
       ${cell('heartbeat', 'Heartbeat', silentMs !== null && live ? formatAgo(silentMs) : '', true)}
       ${cell('step', 'Step', task.step > 0 ? formatCount(task.step) : '', true)}
-      ${cell('memory', 'Memory', usage !== null && live ? formatBytes(usage.rssBytes) : '', true)}
+      ${cell('memory', 'Memory', usage !== null && live ? formatBytes(usage.memoryBytes) : '', true)}
       ${cell('cpu', 'CPU', usage !== null && live ? formatNumber(Math.round(usage.cpuCores * 100) / 100) : '', true)}
       ${cell('gpu', 'GPU', gpu !== null && live ? formatShare(gpu) : '', true)}
       <td role="cell" class="c-log"><a href=${formatRoute('logs', name, 'stderr')} aria-label=${`Log of ${name}`}>log</a></td>

@@ -1,6 +1,6 @@
 import { h } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import type { JobStatus } from '../../../../conf/status/status.ts';
+import type { JobInfo } from '../../../../conf/status/job-info.ts';
 import { choice, searchField } from '../parts/controls.ts';
 import { useMedia, useNow } from '../parts/environment.ts';
 import { formatClock, formatElapsed, formatSpan } from '../parts/format.ts';
@@ -29,7 +29,7 @@ type Window = 'all' | 'start' | 'recent';
 
 const RECENT_MS = 10 * 60_000;
 
-export function TimelineView({ status, feeds }: { status: JobStatus; feeds: JobResources }): Content {
+export function TimelineView({ status, feeds }: { status: JobInfo; feeds: JobResources }): Content {
   const { data, problem } = usePolledResource(feeds.events);
   const [window, setWindow] = useState<Window>('all');
   const [filter, setFilter] = useState('');

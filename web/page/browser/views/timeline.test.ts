@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { jobStatus, taskFailure, taskStatus } from '../../../../conf/status/job-status.fixture.ts';
+import { reportedJob, taskFailure, taskStatus } from '../../../../conf/status/job-status.fixture.ts';
 import type { HistoryEntry, JobStatus } from '../../../../conf/status/status.ts';
 import { isSpan, type TaskTimeline, timelineOf } from './timeline.ts';
 
@@ -8,16 +8,16 @@ const FIRST = { ...WORKER, containerId: 'container_1', node: 'node1:8041', attem
 const SECOND = { ...WORKER, containerId: 'container_2', node: 'node2:8041', attempt: 2 };
 
 const START: readonly HistoryEntry[] = [
-  { at: 100, event: 'master-registered' },
-  { at: 110, event: 'task-requested', ...WORKER },
-  { at: 200, event: 'container-allocated', ...FIRST },
-  { at: 300, event: 'executor-registered', detail: '10.0.0.1:4000', phase: 'idle', ...FIRST },
-  { at: 400, event: 'generation-started', generation: 1 },
-  { at: 410, event: 'program-started', generation: 1, ...FIRST },
+  { at: 100, type: 'master-registered' },
+  { at: 110, type: 'task-requested', ...WORKER },
+  { at: 200, type: 'container-allocated', ...FIRST },
+  { at: 300, type: 'executor-registered', message: '10.0.0.1:4000', program: 'idle', ...FIRST },
+  { at: 400, type: 'generation-started', generation: 1 },
+  { at: 410, type: 'program-started', generation: 1, ...FIRST },
 ];
 
 function worker(entries: readonly HistoryEntry[], status: Partial<JobStatus> = {}, now = 1_000): TaskTimeline {
-  const [first] = timelineOf(entries, jobStatus({ startedAt: 50, ...status }), now).tasks;
+  const [first] = timelineOf(entries, reportedJob({ startedAt: 50, ...status }), now).tasks;
   if (first === undefined) {
     throw new Error('there is no task');
   }
@@ -31,12 +31,12 @@ function phases({ spans }: TaskTimeline): unknown[] {
 test('the timeline shows the reason for a new generation', () => {
   const again = {
     at: 500,
-    event: 'generation-started',
+    type: 'generation-started',
     generation: 2,
-    detail: '2 ranked tasks (2 of 2..4 workers)',
+    message: '2 ranked tasks (2 of 2..4 workers)',
     reason: 'worker:2 was lost',
   };
-  const { moments } = timelineOf([...START, again], jobStatus({ startedAt: 50 }), 1_000);
+  const { moments } = timelineOf([...START, again], reportedJob({ startedAt: 50 }), 1_000);
   expect(moments.map(({ text }) => text)).toEqual([
     'ApplicationMaster registered',
     'generation 1 started',
@@ -45,8 +45,8 @@ test('the timeline shows the reason for a new generation', () => {
 });
 
 test('the timeline names a lost node', () => {
-  const lost = { at: 600, event: 'node-lost', node: 'node1:8041', detail: 'it ran 1 task of the job' };
-  const { moments } = timelineOf([...START, lost], jobStatus({ startedAt: 50 }), 1_000);
+  const lost = { at: 600, type: 'node-lost', node: 'node1:8041', message: 'it ran 1 task of the job' };
+  const { moments } = timelineOf([...START, lost], reportedJob({ startedAt: 50 }), 1_000);
   expect(moments.at(-1)).toEqual({ at: 600, text: 'node node1:8041 lost' });
 });
 
@@ -64,12 +64,12 @@ describe('the timeline of a task', () => {
   });
 
   test('a program that exits with code 0 ends its task with success', () => {
-    const status = { tasks: [taskStatus({ state: 'succeeded' })], state: 'SUCCEEDED', finishedAt: 900 } as const;
+    const status = { tasks: [taskStatus({ state: 'succeeded' })], state: 'succeeded', finishedAt: 900 } as const;
     const task = worker(
       [
         ...START,
-        { at: 800, event: 'program-ended', exit: { code: 0, signal: null }, generation: 1, ...FIRST },
-        { at: 900, event: 'job-finished', result: 'SUCCEEDED' },
+        { at: 800, type: 'program-ended', exit: { code: 0, signal: null }, generation: 1, ...FIRST },
+        { at: 900, type: 'job-finished', state: 'succeeded' },
       ],
       status,
     );
@@ -80,10 +80,10 @@ describe('the timeline of a task', () => {
   test('a phase comes before its end, even within one millisecond', () => {
     const { steps } = worker([
       ...START.slice(0, 5),
-      { at: 400, event: 'program-started', generation: 1, ...FIRST },
-      { at: 400, event: 'task-failed', failure: taskFailure(), generation: 1, ...FIRST },
-      { at: 400, event: 'task-requested', ...WORKER },
-      { at: 400, event: 'container-allocated', ...SECOND },
+      { at: 400, type: 'program-started', generation: 1, ...FIRST },
+      { at: 400, type: 'task-failed', failure: taskFailure(), generation: 1, ...FIRST },
+      { at: 400, type: 'task-requested', ...WORKER },
+      { at: 400, type: 'container-allocated', ...SECOND },
     ]);
     expect(steps.slice(2).map((step) => (isSpan(step) ? step.phase : step.outcome))).toEqual([
       'registered',
@@ -97,12 +97,12 @@ describe('the timeline of a task', () => {
   test('the request for a new container follows a failure', () => {
     const task = worker([
       ...START,
-      { at: 500, event: 'program-ended', exit: { code: 3, signal: null }, generation: 1, ...FIRST },
-      { at: 500, event: 'task-failed', failure: taskFailure(), generation: 1, ...FIRST },
-      { at: 600, event: 'task-requested', ...WORKER },
-      { at: 650, event: 'task-requested', ...WORKER },
-      { at: 700, event: 'container-allocated', ...SECOND },
-      { at: 710, event: 'container-ended', detail: 'exited, exit status 3', ...FIRST },
+      { at: 500, type: 'program-ended', exit: { code: 3, signal: null }, generation: 1, ...FIRST },
+      { at: 500, type: 'task-failed', failure: taskFailure(), generation: 1, ...FIRST },
+      { at: 600, type: 'task-requested', ...WORKER },
+      { at: 650, type: 'task-requested', ...WORKER },
+      { at: 700, type: 'container-allocated', ...SECOND },
+      { at: 710, type: 'container-ended', message: 'exited, exit status 3', ...FIRST },
     ]);
     expect(phases(task).slice(3)).toEqual([
       ['running', 410, 500],
@@ -116,8 +116,8 @@ describe('the timeline of a task', () => {
   test('a task waits in its container while a new generation is formed', () => {
     const task = worker([
       ...START,
-      { at: 600, event: 'program-stopped', generation: 1, ...FIRST },
-      { at: 700, event: 'program-started', generation: 2, ...FIRST },
+      { at: 600, type: 'program-stopped', generation: 1, ...FIRST },
+      { at: 700, type: 'program-started', generation: 2, ...FIRST },
     ]);
     expect(phases(task).slice(3)).toEqual([
       ['running', 410, 600],
@@ -130,11 +130,11 @@ describe('the timeline of a task', () => {
   test('a restart of the ApplicationMaster does not change the phases', () => {
     const entries = [
       ...START,
-      { at: 700, event: 'master-registered' },
-      { at: 710, event: 'executor-registered', detail: '10.0.0.1:4000', phase: 'running', ...FIRST },
+      { at: 700, type: 'master-registered' },
+      { at: 710, type: 'executor-registered', message: '10.0.0.1:4000', program: 'running', ...FIRST },
     ] as const;
     expect(phases(worker(entries)).slice(3)).toEqual([['running', 410, 1_000, 'open']]);
-    const { moments } = timelineOf(entries, jobStatus({ startedAt: 50 }), 1_000);
+    const { moments } = timelineOf(entries, reportedJob({ startedAt: 50 }), 1_000);
     expect(moments.map(({ text }) => text)).toEqual([
       'ApplicationMaster registered',
       'generation 1 started',
@@ -143,17 +143,17 @@ describe('the timeline of a task', () => {
   });
 
   test('the end of the job stops running tasks; a task that never got a container has no end', () => {
-    const finished = [...START, { at: 900, event: 'job-finished', result: 'FAILED' }] as const;
-    const status = { state: 'FAILED', finishedAt: 900, tasks: [taskStatus({ state: 'stopped' })] } as const;
+    const finished = [...START, { at: 900, type: 'job-finished', state: 'failed' }] as const;
+    const status = { state: 'failed', finishedAt: 900, tasks: [taskStatus({ state: 'stopped' })] } as const;
     expect(worker(finished, status).ends).toEqual([{ at: 900, outcome: 'stopped', text: 'the job had ended' }]);
-    const wanted = worker([...START.slice(0, 2), { at: 900, event: 'job-finished', result: 'FAILED' }], status);
+    const wanted = worker([...START.slice(0, 2), { at: 900, type: 'job-finished', state: 'failed' }], status);
     expect(phases(wanted)).toEqual([['requested', 110, 900]]);
     expect(wanted.ends).toEqual([]);
   });
 });
 
 test('a job without events still has tasks and a positive duration', () => {
-  const { from, to, tasks } = timelineOf([], jobStatus({ startedAt: 500 }), 400);
+  const { from, to, tasks } = timelineOf([], reportedJob({ startedAt: 500 }), 400);
   expect(to).toBeGreaterThan(from);
   expect(tasks).toEqual([{ task: 'worker:0', steps: [], spans: [], ends: [] }]);
 });

@@ -1,5 +1,6 @@
 import { describeEntry } from '../../../../conf/status/event-text.ts';
-import { type HistoryEntry, isTaskOver, type JobStatus } from '../../../../conf/status/status.ts';
+import type { JobInfo } from '../../../../conf/status/job-info.ts';
+import { type HistoryEntry, isTaskOver } from '../../../../conf/status/status.ts';
 import { nameOf } from './task-table.ts';
 
 /**
@@ -59,24 +60,25 @@ interface Lane {
 }
 
 /** Reconstructs each task's phases from the job's events. Spans that have not ended extend to `now`. */
-export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, now: number): Timeline {
+export function timelineOf(entries: readonly HistoryEntry[], status: JobInfo, now: number): Timeline {
+  const startedAt = status.startedAt ?? entries[0]?.at ?? 0;
   const lanes = new Map<string, Lane>(status.tasks.map((task) => [nameOf(task), newLane()]));
   const moments: Moment[] = [];
-  const until = status.finishedAt ?? Math.max(now, entries.at(-1)?.at ?? 0, status.startedAt);
+  const until = status.finishedAt ?? Math.max(now, entries.at(-1)?.at ?? 0, startedAt);
   let masters = 0;
 
   for (const entry of entries) {
-    const { at, event } = entry;
-    if (event === 'master-registered') {
+    const { at, type } = entry;
+    if (type === 'master-registered') {
       moments.push({ at, text: masters === 0 ? 'ApplicationMaster registered' : 'ApplicationMaster restarted' });
       masters++;
-    } else if (event === 'generation-started') {
+    } else if (type === 'generation-started') {
       moments.push({ at, text: `generation ${entry.generation ?? '?'} started${entry.reason === undefined ? '' : `: ${entry.reason}`}` });
-    } else if (event === 'node-lost') {
+    } else if (type === 'node-lost') {
       moments.push({ at, text: `node ${entry.node ?? '?'} lost` });
-    } else if (event === 'tokens-ending') {
+    } else if (type === 'tokens-ending') {
       moments.push({ at, text: 'the delegation tokens will expire soon' });
-    } else if (event === 'job-finished') {
+    } else if (type === 'job-finished') {
       moments.push({ at, text: 'job ended' });
       for (const lane of lanes.values()) {
         stop(lane, at);
@@ -92,8 +94,8 @@ export function timelineOf(entries: readonly HistoryEntry[], status: JobStatus, 
   }
 
   return {
-    from: Math.min(status.startedAt, entries[0]?.at ?? status.startedAt),
-    to: Math.max(until, status.startedAt + 1),
+    from: Math.min(startedAt, entries[0]?.at ?? startedAt),
+    to: Math.max(until, startedAt + 1),
     tasks: [...lanes].map(([task, lane]) => {
       leave(lane, until, isActive(status, task));
       const { steps } = lane;
@@ -108,8 +110,8 @@ function newLane(): Lane {
 }
 
 function follow(lane: Lane, entry: HistoryEntry): void {
-  const { at, event } = entry;
-  switch (event) {
+  const { at, type } = entry;
+  switch (type) {
     case 'task-requested':
       // If the task is already waiting for a container, another request does not start a new span.
       if (lane.current === null) {
@@ -123,7 +125,7 @@ function follow(lane: Lane, entry: HistoryEntry): void {
     case 'executor-registered':
       // After the ApplicationMaster restarts, a running task's executor registers again. The task remains in its phase.
       if (lane.current?.phase !== 'running') {
-        enter(lane, entry.phase === 'running' ? 'running' : 'registered', entry);
+        enter(lane, entry.program === 'running' ? 'running' : 'registered', entry);
       }
       return;
     case 'program-started':
@@ -186,7 +188,7 @@ function stop(lane: Lane, at: number, text = 'the job had ended'): void {
   }
 }
 
-function isActive({ tasks, finishedAt }: JobStatus, name: string): boolean {
+function isActive({ tasks, finishedAt }: JobInfo, name: string): boolean {
   const task = tasks.find((each) => nameOf(each) === name);
   return finishedAt === null && task !== undefined && !isTaskOver(task.state);
 }
