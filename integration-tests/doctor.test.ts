@@ -11,8 +11,8 @@ const cluster = useCluster();
 interface Finding {
   readonly name: string;
   readonly state: string;
-  readonly text: string;
-  readonly remedy: string;
+  readonly message: string;
+  readonly hint: string;
 }
 
 async function doctor(...words: string[]): Promise<{ exitCode: number | null; findings: Map<string, Finding> }> {
@@ -22,19 +22,19 @@ async function doctor(...words: string[]): Promise<{ exitCode: number | null; fi
 
 test('every check of doctor passes on a suitable cluster', async () => {
   const { exitCode, findings } = await doctor();
-  expect([...findings.values()].filter(({ state }) => state !== 'good')).toEqual([]);
+  expect([...findings.values()].filter(({ state }) => state !== 'ok')).toEqual([]);
   expect(exitCode).toBe(0);
-  expect(findings.get('ResourceManager')?.text).toMatch(/^Hadoop 3\.\d+\.\d+, STARTED, ACTIVE$/);
-  expect(findings.get('identity')?.text).toBe('alice, in research');
-  expect(findings.get('clocks')?.text).toBe('all clocks agree within 5 s');
-  expect(findings.get('nodes')?.text).toMatch(/^2 active; 8 GPUs; the largest .* 8 GiB, 8 vcores, 4 yarn\.io\/gpu$/);
-  expect(findings.get('queue access')?.text).toBe('alice may submit to default');
-  expect(findings.get('node settings')?.text).toMatch(
+  expect(findings.get('ResourceManager')?.message).toMatch(/^Hadoop 3\.\d+\.\d+, STARTED, ACTIVE$/);
+  expect(findings.get('identity')?.message).toBe('alice, in research');
+  expect(findings.get('clocks')?.message).toBe('all clocks agree within 5 s');
+  expect(findings.get('nodes')?.message).toMatch(/^2 active; 8 GPUs; the largest .* 8 GiB, 8 vcores, 4 yarn\.io\/gpu$/);
+  expect(findings.get('queue access')?.message).toBe('alice may submit to default');
+  expect(findings.get('node settings')?.message).toMatch(
     /^localhost:\d+ keeps 10 GiB of unpacked archives and does not check virtual memory$/,
   );
-  expect(findings.get('failover')?.text).toContain('within 40 s; programs continue without one for 2 min');
-  expect(findings.get('HDFS space')?.text).toMatch(/^[\d.]+ [GT]B are free$/);
-  expect(findings.get('local disk')?.text).toMatch(/^the runtime has been built \(2\d\d(\.\d)? MB, in /);
+  expect(findings.get('failover')?.message).toContain('within 40 s; programs continue without one for 2 min');
+  expect(findings.get('HDFS space')?.message).toMatch(/^[\d.]+ [GT]B are free$/);
+  expect(findings.get('local disk')?.message).toMatch(/^the runtime has been built \(2\d\d(\.\d)? MB, in /);
   const leftovers = (await cluster.hdfsTree('/user/alice/.tony-ts')).filter((entry) => entry.path.includes('doctor-'));
   expect(leftovers).toEqual([]);
 });
@@ -56,7 +56,7 @@ test('doctor --probe runs a container on both nodes, which connect to each other
     });
   }
   // The cluster simulates its GPUs, and runs the containers of all users as the user who started it.
-  expect(lines.slice(-2).map(({ name, state }) => `${name} ${state}`)).toEqual(['GPUs doubtful', 'container user doubtful']);
+  expect(lines.slice(-2).map(({ name, state }) => `${name} ${state}`)).toEqual(['GPUs warning', 'container user warning']);
   expect((await cluster.hdfsTree('/user/alice/.tony-ts/jobs')).filter(({ path: file }) => file.endsWith('probe.json'))).toEqual([]);
 
   // Submissions compare their packages with the recorded nodes.
@@ -83,7 +83,7 @@ test('doctor --probe refuses a node that does not exist', async () => {
 test('doctor reports an unknown queue as a failed check, and lists the existing queues', async () => {
   const { exitCode, findings } = await doctor('--queue', 'nowhere');
   expect(exitCode).toBe(4);
-  expect(findings.get('queue')).toMatchObject({ state: 'bad', remedy: expect.stringContaining('default') });
+  expect(findings.get('queue')).toMatchObject({ state: 'error', hint: expect.stringContaining('default') });
 });
 
 test('init writes a job that the cluster runs, and list shows it among the ended jobs', async () => {

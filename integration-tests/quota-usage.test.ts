@@ -52,7 +52,7 @@ async function reaches(id: string, user: string, state: string): Promise<void> {
   await until(
     async () => {
       const { stdout } = await cluster.run(['status', id, '--output', 'json'], { env: { HADOOP_USER_NAME: user } });
-      return (jsonLines(stdout)[0] as { status?: JobStatus } | undefined)?.status?.state === state;
+      return (jsonLines(stdout)[0] as unknown as JobStatus | undefined)?.state === state;
     },
     { describe: `${id} ${state}` },
   );

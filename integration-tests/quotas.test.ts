@@ -81,10 +81,7 @@ async function submit({
   return { id: String(submitted.id), end: () => writeFile(flag, '') };
 }
 
-async function status(
-  id: string,
-  user: string,
-): Promise<{ status: JobStatus | null; result: { state: string; diagnostics: string } | null }> {
+async function status(id: string, user: string): Promise<JobStatus> {
   const { stdout } = await cluster.run(['status', id, '--output', 'json'], { env: { HADOOP_USER_NAME: user } });
   return jsonLines(stdout)[0] as never;
 }
@@ -92,8 +89,8 @@ async function status(
 function reaches(id: string, user: string, state: string): Promise<JobStatus> {
   return until(
     async () => {
-      const { status: seen } = await status(id, user);
-      return seen?.state === state ? seen : undefined;
+      const seen = await status(id, user);
+      return seen.state === state ? seen : undefined;
     },
     { describe: `${id} ${state}` },
   );

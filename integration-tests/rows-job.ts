@@ -55,11 +55,11 @@ export async function trainOnRows(
   expect(exitCode, stderr + stdout).toBe(0);
   const { id } = jsonLines(stdout).find(({ type }) => type === 'result') as { id: string };
   const shown = await cluster.run(['history', 'show', id, '--output', 'json'], { env });
-  const [{ status }] = jsonLines(shown.stdout) as [{ status: { checkpointDir: string } }];
+  const [status] = jsonLines(shown.stdout) as unknown as [{ checkpointUri: string }];
   expect(status, shown.stderr + shown.stdout).toMatchObject({ checkpointStep: 6 });
   const logs = await cluster.run(['logs', id, 'master'], { env });
   expect(logs.stdout, logs.stderr).toContain('registered');
-  return { id, checkpointDir: status.checkpointDir };
+  return { id, checkpointDir: status.checkpointUri };
 }
 
 /** Returns the job's checkpoint names and its output, read from the cluster's first NameNode. */

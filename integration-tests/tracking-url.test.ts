@@ -48,7 +48,7 @@ async function startJob(env: Readonly<Record<string, string>>): Promise<Job> {
   });
   const status = async (): Promise<JobStatus> => {
     const { stdout: json } = await cluster.run(['status', id, '--output', 'json']);
-    return (JSON.parse(json) as { status: JobStatus }).status;
+    return JSON.parse(json) as JobStatus;
   };
   return { id, status, go: () => writeFile(path.join(folder, 'go'), '') };
 }

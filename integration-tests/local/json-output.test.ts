@@ -29,10 +29,8 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   'quotas show': [],
   'quotas check': ['job.yaml'],
   'quotas usage': [],
-  'runtime build': ['--dry-run'],
   'runtime info': ['--node', '24'],
-  'config explain': ['roles.worker'],
-  explain: ['USAGE'],
+  explain: ['roles.worker'],
   version: [],
   kill: ['ID'],
 };

@@ -88,10 +88,10 @@ describe('with only a file of delegation tokens', () => {
     const client = new Client(await temporaryFolder(), { HADOOP_TOKEN_FILE_LOCATION: file });
     const findings = await client.findings();
     expect(findings.find(({ name }) => name === 'login')?.text).toMatch(/by the delegation tokens of HADOOP_TOKEN_FILE_LOCATION, until /);
-    expect(findings.filter(({ state }) => state !== 'good')).toEqual([
+    expect(findings.filter(({ state }) => state !== 'ok')).toEqual([
       expect.objectContaining({
         name: 'node settings',
-        text: expect.stringContaining('/conf returned HTTP 401, so it requires a Kerberos ticket.'),
+        message: expect.stringContaining('/conf returned HTTP 401, so it requires a Kerberos ticket.'),
       }),
     ]);
 
@@ -143,7 +143,7 @@ describe('with only a file of delegation tokens', () => {
     await hadoop('alice', 'org.apache.hadoop.hdfs.tools.DelegationTokenFetcher', '--cancel', file);
     expect((await client.submit('true')).stderr).toMatch(/^error: .*\nhint: .* unset HADOOP_TOKEN_FILE_LOCATION to use your ticket\./);
     expect(await client.findings()).toContainEqual(
-      expect.objectContaining({ name: 'NameNode', state: 'bad', remedy: expect.stringContaining('unset HADOOP_TOKEN_FILE_LOCATION') }),
+      expect.objectContaining({ name: 'NameNode', state: 'error', hint: expect.stringContaining('unset HADOOP_TOKEN_FILE_LOCATION') }),
     );
   });
 });
@@ -165,7 +165,7 @@ test('a command that follows a job waits for a new ticket when its ticket has ex
 });
 
 describe('a rejected login is reported with its cause and the next step', () => {
-  /** Expects the message from `list` and `submit`, and in the first bad finding of `doctor`. */
+  /** Expects the message from `list` and `submit`, and in the first error of `doctor`. */
   async function expectRejection(env: Readonly<Record<string, string>>, message: RegExp, hint: string, check: string): Promise<void> {
     const client = new Client(await temporaryFolder(), env);
     const [listed, submitted, findings] = await Promise.all([client.run('list'), client.submit('true'), client.findings()]);
@@ -174,8 +174,8 @@ describe('a rejected login is reported with its cause and the next step', () => 
       expect(stderr).toContain(hint);
     }
     expect(submitted.id).toBe('');
-    const [found] = findings.filter(({ state }) => state === 'bad');
-    expect(found).toMatchObject({ name: check, text: expect.stringMatching(message), remedy: expect.stringContaining(hint) });
+    const [found] = findings.filter(({ state }) => state === 'error');
+    expect(found).toMatchObject({ name: check, message: expect.stringMatching(message), hint: expect.stringContaining(hint) });
   }
 
   const ticket = (): Record<string, string> => ({ KRB5CCNAME: cluster.environment('alice').KRB5CCNAME ?? '' });

@@ -30,8 +30,8 @@ test('a job stages its files, reads its data, and writes checkpoints, output, hi
 
   const doctor = await cluster.run(['doctor', '--output', 'json'], { env });
   const findings = jsonLines(doctor.stdout);
-  expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
-  expect(findings.find(({ name }) => name === 'NameNode')).toMatchObject({ text: expect.stringContaining('hdfs://routed') });
+  expect(findings.filter(({ state }) => state !== 'ok')).toEqual([]);
+  expect(findings.find(({ name }) => name === 'NameNode')).toMatchObject({ message: expect.stringContaining('hdfs://routed') });
   const listed = await cluster.run(['history', '--output', 'json'], { env });
   expect(jsonLines(listed.stdout), listed.stderr).toContainEqual(expect.objectContaining({ id }));
 });

@@ -71,7 +71,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
 
   test('doctor reports no problem', async () => {
     const { exitCode, stdout } = await run(['doctor', '--output', 'json']);
-    expect(jsonLines(stdout).filter(({ state }) => state === 'bad' || state === 'unknown')).toEqual([]);
+    expect(jsonLines(stdout).filter(({ state }) => state === 'error' || state === 'skipped')).toEqual([]);
     expect(exitCode).toBe(0);
     expect(jsonLines(stdout).find(({ name }) => name === 'ResourceManager')?.text).toContain(`Hadoop ${hadoop}, `);
   });
@@ -140,7 +140,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
       stdout: expect.stringMatching(verdict),
     });
     const found = jsonLines((await run(['doctor', '--queue', 'gpu', '--output', 'json'])).stdout);
-    expect(found.find(({ name }) => name === 'queue access')).toMatchObject({ state: 'bad', text: 'alice may not submit to gpu' });
+    expect(found.find(({ name }) => name === 'queue access')).toMatchObject({ state: 'error', text: 'alice may not submit to gpu' });
   });
 
   test.runIf(isLong)('kill ends a job, and submit rejects a job over its quota before any upload', async () => {

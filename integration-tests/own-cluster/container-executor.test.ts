@@ -42,7 +42,7 @@ describe.skipIf(problem !== null).each(['container-executor', 'kerberos+containe
 
   async function statusOf(user: string, id: string): Promise<JobStatus | null> {
     const [answer] = jsonLines((await as(user, ['status', id, '--output', 'json'])).stdout);
-    return (answer as { status: JobStatus | null } | undefined)?.status ?? null;
+    return (answer as JobStatus | undefined) ?? null;
   }
 
   function reached(user: string, id: string, condition: (status: JobStatus) => boolean): Promise<JobStatus> {

@@ -52,7 +52,7 @@ test('a job continues training during a ResourceManager failover and a NameNode 
   await failOver('resourcemanager');
   await trainsBeyond((await until(() => pageOf(id), { describe: 'the page through the other ResourceManager' })).step);
   const status = await cluster.run(['status', id]);
-  expect(status.stdout, status.stderr).toMatch(/^highly-available {2}RUNNING/m);
+  expect(status.stdout, status.stderr).toMatch(/^highly-available {2}running/m);
   // The job's own page contains the step; the ResourceManager does not know it.
   const [listed] = jsonLines((await cluster.run(['list', '--output', 'json'])).stdout);
   expect(listed).toMatchObject({ id, job: { step: expect.any(Number) } });

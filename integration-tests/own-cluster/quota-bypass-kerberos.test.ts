@@ -109,11 +109,11 @@ test('a client that requires encrypted RPC rejects daemons that only sign it', a
   expect(text).toContain('<value>integrity</value>');
   await writeFile(file, text.replace('<value>integrity</value>', '<value>privacy</value>'));
   const findings = async (env: Record<string, string>) => jsonLines((await cluster.run(['doctor', '--output', 'json'], { env })).stdout);
-  expect(await findings({})).toContainEqual(expect.objectContaining({ name: 'identity', state: 'good', text: 'alice, in research' }));
+  expect(await findings({})).toContainEqual(expect.objectContaining({ name: 'identity', state: 'ok', message: 'alice, in research' }));
   const refused = expect.stringMatching(/offers the protection auth-int, but hadoop\.rpc\.protection requires at least auth-conf/);
   const found = await findings({ HADOOP_CONF_DIR: conf });
   for (const name of ['identity', 'queue access']) {
-    expect(found).toContainEqual(expect.objectContaining({ name, text: refused }));
+    expect(found).toContainEqual(expect.objectContaining({ name, message: refused }));
   }
 });
 

@@ -131,7 +131,7 @@ test('under the policy STRICT, workers resume training from HDFS after a worker 
 test('every check of doctor passes', async () => {
   const { exitCode, stdout } = await cluster.run(['doctor', '--output', 'json']);
   const findings = jsonLines(stdout);
-  expect(findings.filter(({ state }) => state !== 'good')).toEqual([]);
+  expect(findings.filter(({ state }) => state !== 'ok')).toEqual([]);
   expect(exitCode).toBe(0);
 });
 
@@ -165,15 +165,15 @@ test('commands report the cause of an HTTPS failure and the next step', async ()
   const doctor = jsonLines((await cluster.run(['doctor', '--output', 'json'], { env: unknown })).stdout);
   for (const name of ['ResourceManager', 'NameNode']) {
     expect(doctor.find((each) => each.name === name)).toMatchObject({
-      state: 'bad',
-      text: expect.stringContaining('not trusted here'),
-      remedy: expect.stringContaining('ssl-client.xml'),
+      state: 'error',
+      message: expect.stringContaining('not trusted here'),
+      hint: expect.stringContaining('ssl-client.xml'),
     });
   }
   const withBoth = jsonLines((await cluster.run(['doctor', '--output', 'json'], { env: both })).stdout);
   expect(withBoth.find(({ name }) => name === 'certificates')).toMatchObject({
-    state: 'doubtful',
-    text: expect.stringMatching(
+    state: 'warning',
+    message: expect.stringMatching(
       /^HDFS offers HTTP and HTTPS, but this client trusts none of the cluster's certificate authorities, so it uses HTTP/,
     ),
   });
@@ -210,10 +210,10 @@ test('commands skip a server of a pair whose certificate is rejected, and warn a
     expect(stderr.split(warning), stderr).toHaveLength(2);
   }
   const findings = jsonLines((await cluster.run(['doctor', '--output', 'json'], { env })).stdout);
-  expect(findings.find(({ name }) => name === 'ResourceManager')).toMatchObject({ state: 'good' });
-  expect(findings.find(({ name }) => name === 'staging folder')).toMatchObject({ state: 'good' });
+  expect(findings.find(({ name }) => name === 'ResourceManager')).toMatchObject({ state: 'ok' });
+  expect(findings.find(({ name }) => name === 'staging folder')).toMatchObject({ state: 'ok' });
   const certificates = findings.find(({ name }) => name === 'certificates');
-  expect(certificates).toMatchObject({ state: 'doubtful', remedy: expect.stringContaining('certificate') });
+  expect(certificates).toMatchObject({ state: 'warning', hint: expect.stringContaining('certificate') });
   expect(String(certificates?.text).match(/is not valid for this host name/g)).toHaveLength(2);
 });
 
