@@ -160,7 +160,7 @@ describe('TensorBoard on YARN', () => {
     const { file, go } = await jobFile();
     const submitted = await cluster.run(['submit', '--conf', file, '--detach']);
     const id = /application_\d+_\d+/.exec(submitted.stdout)?.[0] ?? '';
-    const status = async () => (JSON.parse((await cluster.run(['status', id, '--output', 'json'])).stdout) as JobStatus);
+    const status = async () => JSON.parse((await cluster.run(['status', id, '--output', 'json'])).stdout) as JobStatus;
     const { summaryUri } = await served(status);
     const asUser = (place: string) =>
       fetch(`${cluster.resourceManager}/proxy/${id}/${place}${place.includes('?') ? '&' : '?'}user.name=${USER}`, {

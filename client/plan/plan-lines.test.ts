@@ -134,9 +134,7 @@ test('prints each verdict with its reasons', () => {
     '  no node is active',
     '  all ApplicationMasters have reached their limit',
   ]);
-  expect(last({ type: 'rejected', reasons: ['quotas.total.gpus is 4 gpus'] })[1]).toBe(
-    'rejected because quotas.total.gpus is 4 gpus',
-  );
+  expect(last({ type: 'rejected', reasons: ['quotas.total.gpus is 4 gpus'] })[1]).toBe('rejected because quotas.total.gpus is 4 gpus');
   const never = 'Each task of role worker requests 9 gpus. Lower roles.worker.resources.gpus.';
   expect(
     last({ type: 'impossible', reasons: [never] })

@@ -1,7 +1,6 @@
 import { describeFailure } from '../../conf/status/event-text.ts';
 import type { JobInfo } from '../../conf/status/job-info.ts';
 import type { HistoryEntry } from '../../conf/status/status.ts';
-import type { FirstFailure } from '../../conf/status/task-failure.ts';
 import { RESULT_FILE } from '../../conf/values/run-call.ts';
 import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { checkOptions } from '../../platform/check-options.ts';

@@ -30,7 +30,9 @@ export const explainCommand = defineCommand({
       return;
     }
     const found = explain(topic, { site });
-    await show(output, 'code' in found ? 'ErrorCode' : 'ConfigKey', [found], (terminal) => ('code' in found ? codeLines(found, terminal) : keyLines(found, terminal)));
+    await show(output, 'code' in found ? 'ErrorCode' : 'ConfigKey', [found], (terminal) =>
+      'code' in found ? codeLines(found, terminal) : keyLines(found, terminal),
+    );
   },
 });
 
