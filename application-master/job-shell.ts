@@ -4,7 +4,7 @@ import { type HistoryEntry, isEndState, type JobResult, type JobStatus } from '.
 import { messageOf, TonyError } from '../platform/errors.ts';
 import type { Logger } from '../platform/log.ts';
 import type { LaunchSpecification, Negotiator, NegotiatorListener } from './containers/negotiator.ts';
-import { assignmentOf, createJob, type JobState, statusOf, step } from './job/job-machine.ts';
+import { assignmentOf, createJob, type MachineState, statusOf, step } from './job/job-machine.ts';
 import type { Action, Event, UntimedEvent } from './job/state/events.ts';
 import { progressOf } from './job/state/job-progress.ts';
 import { hasTrainingEnded } from './job/state/membership.ts';
@@ -42,7 +42,7 @@ export interface Components {
 export class JobShell {
   readonly #options: JobShellOptions;
   #components: Components | null = null;
-  #state: JobState | null = null;
+  #state: MachineState | null = null;
   /** Events that wait until the saved state has been loaded, or until the current actions have been carried out. */
   readonly #waiting: UntimedEvent[] = [];
   #performing = false;

@@ -47,7 +47,7 @@ export type { Finding } from './doctor/diagnosis.ts';
 export { type DoctorOptions, doctor } from './doctor/doctor.ts';
 export type { FeedRecord } from './feed/chunk-queue.ts';
 export { type FeedOptions, type FeedProgress, type FeedWriter, openFeed } from './feed/feed.ts';
-export { HistoryIndex, type HistoryListing, type HistoryQuery, type PlacedJob } from './history/history-index.ts';
+export { HistoryIndex, type HistoryJob, type HistoryListing, type HistoryQuery } from './history/history-index.ts';
 export { openHistoryStore, type StoreOptions } from './history/open-store.ts';
 export { type Pruned, type PruneOptions, pruneHistory } from './history/prune-history.ts';
 export { initJob, type NewJob } from './job/new-job.ts';

@@ -25,7 +25,7 @@ import { run, start } from './submit/run.ts';
 import { planJob, submit } from './submit/submit.ts';
 import { importTony } from './tony-import/import-tony.ts';
 
-const job = parseJob('name: a\nroles: {worker: {command: "true"}}', { file: 'job.yaml', folder: '/nowhere' });
+const job = parseJob('name: a\nroles: {instance: {command: "true"}}', { file: 'job.yaml', folder: '/nowhere' });
 const connection = new LocalJob('local_1_0001', '/nowhere');
 const store = new LocalHistory('/nowhere', 'alice');
 const wrong = (options: object) => options as never;
@@ -55,7 +55,7 @@ test.each<[string, () => unknown]>([
   ['pruneCache has no option dryrun; did you mean dryRun?', () => pruneCache(store, wrong({ dryrun: true })).next()],
   ['HistoryIndex.list has no option limits; did you mean limit?', () => new HistoryIndex(store).list(wrong({ limits: 1 }))],
   ['importTony has no option execute; did you mean executes?', () => importTony('tony.xml', wrong({ execute: 'x' }))],
-  ['initJob has no option worker; did you mean workers?', () => initJob('/nowhere', wrong({ worker: 2 }))],
+  ['initJob has no option instance; did you mean instances?', () => initJob('/nowhere', wrong({ instance: 2 }))],
   ['versions has no option stagign; did you mean staging?', () => versions(wrong({ stagign: 'x' }))],
   ['loadJob has no option sets; did you mean set?', () => loadJob('job.yaml', wrong({ sets: [] }))],
 ])('%s', async (message, call) => {

@@ -11,7 +11,7 @@ import { tfjs } from './frameworks/tfjs/framework.ts';
 
 const FRAMEWORKS: Readonly<Record<FrameworkName, Framework>> = { tfjs, pytorch, tensorflow, jax, horovod, mpi, ray, none };
 
-export const DEFAULT_FRAMEWORK: FrameworkName = 'tfjs';
+export const DEFAULT_FRAMEWORK = 'tfjs' satisfies FrameworkName;
 
 export function frameworkOf(name: FrameworkName): Framework {
   return FRAMEWORKS[name];

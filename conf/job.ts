@@ -59,7 +59,7 @@ export interface Job {
   readonly tensorboard: { readonly logdir: string | null; readonly serve: boolean; readonly resources: OwnResources };
   readonly strategy: Strategy;
   /** How the job's programs exchange data. */
-  readonly wire: Wire;
+  readonly wire: WireSettings;
   /** Time limit for the whole job in ms, or null for no limit. */
   readonly timeoutMs: number | null;
   readonly acls: { readonly view: Acl; readonly modify: Acl };
@@ -108,7 +108,7 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type Strategy = { readonly type: 'all-reduce' } | { readonly type: 'parameter-server'; readonly staleness: number | null };
 
 /** `dtype` is the number format of gradients on the network with strategy `all-reduce`. Sums are always computed in float32. */
-export interface Wire {
+export interface WireSettings {
   readonly dtype: (typeof WIRE_DTYPES)[number];
   readonly security: WireSecurity;
 }

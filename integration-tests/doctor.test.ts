@@ -88,7 +88,7 @@ test('doctor reports an unknown queue as a failed check, and lists the existing 
 
 test('init writes a job that the cluster runs, and list shows it among the ended jobs', async () => {
   const folder = path.join(await temporaryFolder(), 'circle');
-  const made = await runCommand(['init', folder, '--workers', '1', '--name', 'a circle']);
+  const made = await runCommand(['init', folder, '--instances', '1', '--name', 'a circle']);
   expect(made).toMatchObject({ exitCode: 0, stderr: '' });
   const { stdout, stderr, exitCode } = await cluster.run(['submit', '--conf', path.join(folder, 'job.yaml')]);
   expect(exitCode, stderr).toBe(0);

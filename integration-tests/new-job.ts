@@ -17,7 +17,7 @@ const FAILING = `if [ "$TONY_GENERATION" = 1 ]; then sed 's/STEPS = \\([0-9, ]*\
  */
 export async function expectNewJobResumes(framework: NewJobFramework, python: string, files: readonly string[]): Promise<void> {
   const folder = await temporaryFolder();
-  await initJob(folder, { framework, name: `new-${framework}`, workers: 2, gpus: 0, queue: 'default' });
+  await initJob(folder, { framework, name: `new-${framework}`, instances: 2, gpus: 0, queue: 'default' });
   const root = path.join(folder, 'root');
   const run = async (command: string): Promise<{ final: JobStatus; output: string; kept: string }> => {
     const words = ['submit', '--local', '--conf', path.join(folder, 'job.yaml'), '--set', `command=${command}`];

@@ -1,12 +1,12 @@
 import type { Role } from '../../conf/job.ts';
 import { inGang } from '../../conf/role-conditions.ts';
 import type { Container } from './state/events.ts';
-import { type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
+import { jobOf, LIMITS, type MachineState, type Task } from './state/job-state.ts';
 import { isElastic, isIndependentlyReplaceable, isMember, lackingTasks, mayGrowSoon, restartsAlone } from './state/membership.ts';
 import { othersRun } from './state/spare-task.ts';
 import type { Transition } from './state/transition.ts';
 
-export function wantedTasks(state: JobState, role: Role): Task[] {
+export function wantedTasks(state: MachineState, role: Role): Task[] {
   const { gang, now, cluster, decision, admission } = state;
   const job = jobOf(state);
   if (cluster.registration === null || decision !== null || admission.held !== null) {
@@ -39,7 +39,7 @@ export function wantedTasks(state: JobState, role: Role): Task[] {
 }
 
 /** Returns true if all required tasks have containers. Only then may the job request extra tasks for an elastic role. */
-function othersHaveContainers(state: JobState): boolean {
+function othersHaveContainers(state: MachineState): boolean {
   return (
     state.tasks.every(
       (task) => task.state !== 'requested' || task.wait.held || (isElastic(task.role) && !isMember(task)) || task.role.spare,
@@ -120,7 +120,7 @@ export function ask(transition: Transition): void {
  * Returns the nodes on which the role's tasks failed too often, sorted by number of failures, highest first. Never returns all of the
  * cluster's nodes.
  */
-export function excludedNodes(state: JobState, role: Role): readonly string[] {
+export function excludedNodes(state: MachineState, role: Role): readonly string[] {
   const failures = new Map<string, number>();
   for (const task of state.tasks) {
     if (task.role !== role) {

@@ -1,7 +1,7 @@
 import { counted } from '../../conf/values/quantities.ts';
 import type { ContainerEnd } from '../../hadoop/yarn/container-exit.ts';
 import type { Event } from './state/events.ts';
-import { type Ending, type JobState, LIMITS, type Task } from './state/job-state.ts';
+import { type Ending, LIMITS, type MachineState, type Task } from './state/job-state.ts';
 import { outlivesMs } from './state/timeouts.ts';
 import type { Transition } from './state/transition.ts';
 
@@ -214,7 +214,7 @@ export function noteStreamLost(transition: Transition, containerId: string): voi
  * Returns the containers whose programs must exit before the task's next program can start. Each of these containers was assigned to this
  * task, or to an unknown task in the role.
  */
-export function predecessorsOf(state: JobState, task: Task): Ending[] {
+export function predecessorsOf(state: MachineState, task: Task): Ending[] {
   return [...state.ending.values()].filter(
     ({ role, index, until }) => role === task.role.name && (index === task.index || index === -1) && until > state.now,
   );

@@ -9,7 +9,7 @@ import { backoffMs } from '../../platform/async/backoff.ts';
 import { isFree } from './ending.ts';
 import { type Cause, programEnd, taskFailure } from './state/diagnostics.ts';
 import type { ProgramExit } from './state/events.ts';
-import { type JobState, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
+import { jobOf, LIMITS, type MachineState, nameOf, type Task } from './state/job-state.ts';
 import { isElastic, isGivenUp, isIndependentlyReplaceable, restartsAlone } from './state/membership.ts';
 import { failuresInARow, sparePause } from './state/spare-task.ts';
 import { answerMs, silenceMs } from './state/timeouts.ts';
@@ -29,7 +29,7 @@ export interface Failure {
 }
 
 /** Returns the reason why the task counts as lost, or null if the task is not lost. */
-export function lossOf(state: JobState, { container, executor, role, startedAt }: Task): Cause | null {
+export function lossOf(state: MachineState, { container, executor, role, startedAt }: Task): Cause | null {
   if (container === null) {
     return null;
   }
@@ -155,7 +155,7 @@ function countFruitless(transition: Transition): number {
   return fruitless;
 }
 
-function costOf(state: JobState, task: Task, cause: Cause): FailureCost {
+function costOf(state: MachineState, task: Task, cause: Cause): FailureCost {
   const incident = state.gang?.incident ?? null;
   if (inGang(task.role) && incident !== null && state.now < incident.until && task.executor?.ranIn === incident.generation) {
     return 'victim';
@@ -271,7 +271,7 @@ export function whyNotRestarted(
  * Returns the number of restarts after charged failures in the whole job, including the restart after the newest failure. The last failure of
  * a task without which the job continues causes no restart. The job does not depend on sidecars, so their restarts do not count.
  */
-export function restartsInJob(state: JobState): number {
+export function restartsInJob(state: MachineState): number {
   return state.tasks
     .filter(({ role }) => role.kind !== 'sidecar')
     .reduce((sum, task) => sum + Math.max(0, task.failures.charged - (isGivenUp(task) ? 1 : 0)), 0);
@@ -311,14 +311,14 @@ export function restartPause(transition: Transition, slot: number): number {
   return backoffMs(failures.unstarted - 2, { firstMs: 1_000, mostMs: 30_000 });
 }
 
-export function failureDiagnostics(state: JobState, { task, facts }: Failure, end: string): string {
+export function failureDiagnostics(state: MachineState, { task, facts }: Failure, end: string): string {
   const stderr = describeStderr(facts);
   const next = stderr === '' ? ` See its log: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)}` : '';
   return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${describeFirstFailure(state, task, facts)}`;
 }
 
 /** Describes the job's first failure. Returns an empty string if `facts` already describes that failure. */
-function describeFirstFailure({ firstFailure }: JobState, task: Task, facts: TaskFailure): string {
+function describeFirstFailure({ firstFailure }: MachineState, task: Task, facts: TaskFailure): string {
   if (firstFailure === null) {
     return '';
   }

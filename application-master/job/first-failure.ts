@@ -4,7 +4,7 @@ import { restartsInJob } from './failures.ts';
 import { type Cause, programEnd } from './state/diagnostics.ts';
 import type { ProgramExit } from './state/events.ts';
 import { type ExecutorClock, masterTime } from './state/executor-clock.ts';
-import { hasEnded, type JobState, jobOf, LIMITS, nameOf, type Task, type TaskExecutor } from './state/job-state.ts';
+import { hasEnded, jobOf, LIMITS, type MachineState, nameOf, type Task, type TaskExecutor } from './state/job-state.ts';
 import { isIndependentlyReplaceable, isMember, memberTasks, peerNumber, restartsAlone } from './state/membership.ts';
 import { incidentMs } from './state/timeouts.ts';
 
@@ -42,7 +42,7 @@ const SIGNALS_OF_VICTIMS: readonly string[] = ['SIGABRT', 'SIGPIPE'];
  *    of the exit, or until the peer itself counts as failed or lost.
  * 4. If a peer is suspended and was last seen running before the exit, the peer is charged instead.
  */
-export function nextFailure(state: JobState): Charge | null {
+export function nextFailure(state: MachineState): Charge | null {
   const job = jobOf(state);
   let isBlocked = false;
   for (const each of failedExits(state)) {
@@ -59,7 +59,7 @@ export function nextFailure(state: JobState): Charge | null {
 }
 
 /** @param failing slot of a task that is being charged; its state is no longer evidence */
-function chargeFor(state: JobState, failed: FailedExit, failing: number | null = null): Charge | null {
+function chargeFor(state: MachineState, failed: FailedExit, failing: number | null = null): Charge | null {
   const { task, at, since, until } = failed;
   if (state.now < until) {
     return null;
@@ -73,7 +73,7 @@ function chargeFor(state: JobState, failed: FailedExit, failing: number | null =
 }
 
 /** Returns the failed exit that certainly happened before this task's failure and may have caused it, or null if there is none. */
-export function earlierFailure(state: JobState, task: Task): Charge | null {
+export function earlierFailure(state: MachineState, task: Task): Charge | null {
   const exits = failedExits(state);
   const own = exits.find((each) => each.task.slot === task.slot);
   const latest = own === undefined ? knownUntil(task) : order(own);
@@ -82,7 +82,7 @@ export function earlierFailure(state: JobState, task: Task): Charge | null {
 }
 
 /** Returns true if a failed exit of the gang has not been charged yet. */
-export function isSettling(state: JobState): boolean {
+export function isSettling(state: MachineState): boolean {
   return failedExits(state).some(({ task }) => inGang(task.role));
 }
 
@@ -91,7 +91,7 @@ function charge({ task, exit }: FailedExit): Charge {
 }
 
 /** Returns the failed exits that have not been charged, in order. Exits after a lost-peer report are consequences: `findBlamedMember`. */
-function failedExits(state: JobState): FailedExit[] {
+function failedExits(state: MachineState): FailedExit[] {
   const exits = state.tasks.flatMap((task): FailedExit[] => {
     const { pendingExit, lostRank, clock } = task.executor ?? {};
     return pendingExit && lostRank === null ? [{ task, ...pendingExit, at: timeOf(clock, pendingExit) }] : [];
@@ -113,7 +113,7 @@ function wasKilled(exit: ProgramExit): boolean {
 }
 
 /** Returns true if a failure of `peer` may make `task` fail. A worker of parameter servers connects only to the servers. */
-function mayCause(state: JobState, peer: Task, task: Task): boolean {
+function mayCause(state: MachineState, peer: Task, task: Task): boolean {
   return (
     peer.slot !== task.slot && inGang(task.role) && isMember(task) && isMember(peer) && !isIndependentlyReplaceable(jobOf(state), peer.role)
   );
@@ -139,7 +139,7 @@ function knownUntil({ executor }: Task): number {
  * `incidentMs`. Otherwise, returns null. Selects the member that is named in the most reports. If several members qualify, prefers one that
  * has not sent a report itself.
  */
-export function findBlamedMember(state: JobState): { readonly slot: number; readonly cause: Cause } | null {
+export function findBlamedMember(state: MachineState): { readonly slot: number; readonly cause: Cause } | null {
   if (state.gang?.phase !== 'started') {
     return null;
   }
@@ -167,7 +167,7 @@ export function findBlamedMember(state: JobState): { readonly slot: number; read
  * Returns true if the task's next charged failure may end the job. In that case, the job first waits briefly for a report that the cluster
  * killed the program.
  */
-export function isLastStraw(state: JobState, task: Task): boolean {
+export function isLastStraw(state: MachineState, task: Task): boolean {
   const { policy, maxRestarts, onExitCodes } = task.role.restart;
   const ofJob = jobOf(state).restart.maxRestarts;
   return (

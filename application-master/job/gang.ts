@@ -3,7 +3,7 @@ import { counted } from '../../conf/values/quantities.ts';
 import type { Member } from '../../contract/process/task-context.ts';
 import { predecessorsOf } from './ending.ts';
 import { asGeneration, type Generation, next } from './state/counters.ts';
-import { type Gang, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
+import { type Gang, isOver, isReady, jobOf, LIMITS, type MachineState, type Task } from './state/job-state.ts';
 import {
   describeRange,
   elasticRole,
@@ -143,7 +143,7 @@ export function startGeneration(transition: Transition): void {
   }
 }
 
-function describeMembers(state: JobState, members: readonly Task[]): string {
+function describeMembers(state: MachineState, members: readonly Task[]): string {
   const servers = members.filter(({ role }) => role.servesParameters);
   const ranked = members.filter(({ rank }) => rank !== null);
   const role = elasticRole(jobOf(state));
@@ -223,7 +223,7 @@ function markStarted(transition: Transition, slot: number, generation: Generatio
  * Returns the member list for a task outside the gang. The list has the same tasks and ranks at any time, although the gang may still be
  * forming. A ranked task whose executor has not registered has no address.
  */
-function withAbsent(state: JobState): Member[] {
+function withAbsent(state: MachineState): Member[] {
   const known = membersOf(state);
   const ranked = gangTasks(state).filter(({ role }) => role.kind === 'gang');
   const members = ranked.filter(({ rank }) => rank !== null);
@@ -237,7 +237,7 @@ function withAbsent(state: JobState): Member[] {
 }
 
 /** Returns the member list for start orders: first the ranked tasks in rank order, then all other registered tasks. */
-export function membersOf(state: JobState): Member[] {
+export function membersOf(state: MachineState): Member[] {
   const known = state.tasks.flatMap((task): Member[] => {
     const { role, index, rank, executor } = task;
     // Exclude spare tasks and tasks that are waiting for the next generation, because programs do not connect to them.

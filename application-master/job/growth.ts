@@ -1,6 +1,6 @@
 import { giveBack } from './ending.ts';
 import { newGeneration } from './recovery.ts';
-import { isOver, type JobState, jobOf, LIMITS, nameOf, type Task } from './state/job-state.ts';
+import { isOver, jobOf, LIMITS, type MachineState, nameOf, type Task } from './state/job-state.ts';
 import { awaitedTasks, elasticRole, growPause, isInFullSwing, isMember } from './state/membership.ts';
 import { isChief } from './state/ranks.ts';
 import type { Transition } from './state/transition.ts';
@@ -36,7 +36,7 @@ export function grow(transition: Transition): void {
  * If another task has waited for a container for longer than `LIMITS.yieldMs`, returns the extra tasks that have a container but are still
  * waiting for a checkpoint.
  */
-export function extraTasksInTheWay(state: JobState): Task[] {
+export function extraTasksInTheWay(state: MachineState): Task[] {
   const role = elasticRole(jobOf(state));
   if (state.gang?.phase !== 'started' || role === null) {
     return [];
@@ -69,7 +69,7 @@ export function shrinkFor(transition: Transition, needy: Task): boolean {
   return true;
 }
 
-function waitsForGrowth(state: JobState, task: Task): boolean {
+function waitsForGrowth(state: MachineState, task: Task): boolean {
   const { container, executor } = task;
   return (
     container !== null &&
@@ -82,7 +82,7 @@ function waitsForGrowth(state: JobState, task: Task): boolean {
   );
 }
 
-function isArriving(state: JobState, task: Task): boolean {
+function isArriving(state: MachineState, task: Task): boolean {
   return (
     task.role === elasticRole(jobOf(state)) &&
     task.container !== null &&

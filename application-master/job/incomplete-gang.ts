@@ -7,7 +7,7 @@ import { decide } from './finish.ts';
 import { unclaim } from './gang.ts';
 import { describeMissing, gangShortage } from './pending-reasons.ts';
 import { next } from './state/counters.ts';
-import { type Gang, isOver, type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
+import { type Gang, isOver, jobOf, LIMITS, type MachineState, type Task } from './state/job-state.ts';
 import { awaitedTasks, gangTasks, isInGracePeriod, missingTasks } from './state/membership.ts';
 import type { Transition } from './state/transition.ts';
 
@@ -94,7 +94,7 @@ function resumeEarly(transition: Transition, { returns, notBefore }: Gang): void
  * Returns true if the headroom that the ResourceManager reports covers all requests of the gang. The headroom does not include nodes with
  * other labels than the queue's default, so a gang that requests a label waits until its pause ends.
  */
-function hasRoomForGang(state: JobState): boolean {
+function hasRoomForGang(state: MachineState): boolean {
   const tasks = awaitedTasks(state).filter((task) => inGang(task.role) && task.container === null);
   return tasks.every(({ role }) => role.nodeLabel === null) && gangShortage(state).length === 0;
 }
@@ -104,7 +104,7 @@ function hasRoomForGang(state: JobState): boolean {
  * because all its containers are starting, or because it still avoids nodes (see `forgiveNodes`). A gang of one task never holds anything
  * in vain.
  */
-function heldInVainSince(state: JobState, gang: Gang): number {
+function heldInVainSince(state: MachineState, gang: Gang): number {
   const awaited = awaitedTasks(state).filter((task) => inGang(task.role) && !isOver(task));
   const waiting = awaited.filter((task) => task.state === 'requested' && task.wait.notBefore <= state.now);
   const avoids = waiting.some(({ role }) => (state.requests.asks.get(role.name)?.excludedNodes.length ?? 0) > 0);
@@ -125,7 +125,7 @@ function holdMs({ returns }: Gang, generation: number): number {
  * Returns the pause in ms after the gang has returned its containers for the `returns`th time in a row. The pause includes jitter that is
  * derived from the application ID, so that jobs do not retry at the same time.
  */
-export function pauseMs(state: JobState, returns: number): number {
+export function pauseMs(state: MachineState, returns: number): number {
   const dice = createHash('sha256').update(`${state.frozen.applicationId} ${returns}`).digest().readUInt16BE() / 0xffff;
   return Math.ceil(backoffMs(returns, { firstMs: LIMITS.returnedMs, mostMs: LIMITS.longestReturnedMs }) * (0.5 + dice));
 }

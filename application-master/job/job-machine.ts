@@ -15,7 +15,7 @@ import { endFollowers, endServers, recordHeldRoles, releaseRoles } from './role-
 import { asGeneration, asRevision, type Revision } from './state/counters.ts';
 import { oneLine } from './state/diagnostics.ts';
 import type { Action, Event } from './state/events.ts';
-import { type JobState, LIMITS, type Task } from './state/job-state.ts';
+import { LIMITS, type MachineState, type Task } from './state/job-state.ts';
 import { places, type TaskPlace } from './state/ranks.ts';
 import { snapshotOf } from './state/snapshot.ts';
 import type { Snapshot } from './state/snapshot-format.ts';
@@ -60,10 +60,10 @@ function preemptionAnnounced(transition: Transition, containerIds: readonly stri
 // state.
 
 export { statusOf } from './job-status.ts';
-export type { JobState } from './state/job-state.ts';
+export type { MachineState } from './state/job-state.ts';
 
 export interface JobStep {
-  readonly state: JobState;
+  readonly state: MachineState;
   readonly actions: readonly Action[];
 }
 
@@ -75,9 +75,9 @@ export function createJob(
   frozen: FrozenJob,
   snapshot: Snapshot | null,
   { attempt, now }: { readonly attempt: number; readonly now: number },
-): JobState {
+): MachineState {
   const tasks = places(frozen.job).map((place, slot) => freshTask(frozen.job, place, slot, now));
-  const fresh: JobState = {
+  const fresh: MachineState = {
     frozen,
     attempt,
     startedAt: now,
@@ -103,12 +103,12 @@ export function createJob(
 }
 
 /** Returns the task to which a container is assigned, or null if the container is not part of the job. */
-export function assignmentOf(state: JobState, containerId: string): { role: string; index: number } | null {
+export function assignmentOf(state: MachineState, containerId: string): { role: string; index: number } | null {
   const task = state.tasks[state.byContainer.get(containerId) ?? -1];
   return task === undefined ? null : { role: task.role.name, index: task.index };
 }
 
-export function step(state: JobState, event: Event): JobStep {
+export function step(state: MachineState, event: Event): JobStep {
   const transition = new Transition(state, event.now);
   if (isStall(transition, state.now)) {
     transition.patch({ heardFloor: transition.now });

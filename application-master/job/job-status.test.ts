@@ -3,14 +3,14 @@ import { frozen, role, workers } from '../../conf/job.fixture.ts';
 import { taskFailure } from '../../conf/status/job-status.fixture.ts';
 import { statusOf } from './job-status.ts';
 import { JobScenario } from './simulator/job-scenario.ts';
-import type { JobState } from './state/job-state.ts';
+import type { MachineState } from './state/job-state.ts';
 import { type TaskChanges, Transition } from './state/transition.ts';
 
 const sidecar = role({ name: 'tensorboard', kind: 'sidecar', spare: true });
 const serving = { logdir: null, serve: true, resources: { memoryMb: 1024, vcores: 1 } };
 const scene = JobScenario.running(frozen({ roles: [workers()] }));
 
-function tensorBoard(change: TaskChanges, notices: JobState['training']['notices'] = []): unknown {
+function tensorBoard(change: TaskChanges, notices: MachineState['training']['notices'] = []): unknown {
   const running = JobScenario.running(frozen({ roles: [workers(), sidecar], tensorboard: serving })).state;
   const transition = new Transition({ ...running, training: { ...running.training, notices } }, running.now);
   const slot = running.tasks.findIndex((task) => task.role.name === 'tensorboard');

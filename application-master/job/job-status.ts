@@ -4,14 +4,14 @@ import { predecessorsOf } from './ending.ts';
 import { describeGangPause, describeNewestFailure, describePredecessors, describeWait, predecessorsEndAt } from './pending-reasons.ts';
 import { describeHeldRoles } from './role-order.ts';
 import { progressOf } from './state/job-progress.ts';
-import { type Decision, isOver, type JobState, nameOf, placeOf, type Task } from './state/job-state.ts';
+import { type Decision, isOver, type MachineState, nameOf, placeOf, type Task } from './state/job-state.ts';
 import { awaitedTasks, elasticRole, isIndependentlyReplaceable, isMember } from './state/membership.ts';
 import { mergedMetrics } from './state/snapshot.ts';
 
 /** How long a task must wait, in ms, before the status mentions the wait. Shorter waits are normal. */
 const REPORTED_WAIT_MS = 5_000;
 
-export function statusOf(state: JobState, now: number): JobStatus {
+export function statusOf(state: MachineState, now: number): JobStatus {
   const { frozen, decision } = state;
   return {
     id: frozen.applicationId,
@@ -49,7 +49,7 @@ function phase(state: Phase['state'], message: string, facts: Partial<Phase> = {
   return { state, message, waitingMs: null, predecessorsEndInMs: null, failedTask: null, ...facts };
 }
 
-function phaseOf(state: JobState): Phase {
+function phaseOf(state: MachineState): Phase {
   if (state.admission.held !== null) {
     return phase(state.admission.held === '' ? 'starting' : 'waiting', state.admission.held);
   }
@@ -93,7 +93,7 @@ function phaseOf(state: JobState): Phase {
 }
 
 /** Returns the task whose failure the job recovers from, or undefined if the recovery has another reason. */
-function newestFailed({ generation }: JobState, awaited: readonly Task[]): Task | undefined {
+function newestFailed({ generation }: MachineState, awaited: readonly Task[]): Task | undefined {
   // Without a gang, no generation is counted, and all programs run in the first one.
   const failed = awaited.filter((task) => task.failures.newest !== null && task.generation === Math.max(1, generation) && !isOver(task));
   const causes = failed.filter(({ failures }) => failures.newest?.cost !== 'victim');
@@ -107,7 +107,7 @@ function failedTaskOf({ task }: Decision): JobStatus['failedTask'] {
 /**
  * Returns the job's TensorBoard status. TensorBoard is the only spare role, and is ready once its task has metrics.
  */
-function tensorBoardOf(state: JobState): TensorBoardStatus {
+function tensorBoardOf(state: MachineState): TensorBoardStatus {
   const task = state.tasks.find(({ role }) => role.spare);
   if (task === undefined) {
     return { state: 'off', message: '' };
@@ -135,7 +135,7 @@ function tensorBoardOf(state: JobState): TensorBoardStatus {
   }
 }
 
-function elasticOf(state: JobState): ElasticStatus | null {
+function elasticOf(state: MachineState): ElasticStatus | null {
   const role = elasticRole(state.frozen.job);
   if (role === null) {
     return null;
@@ -144,7 +144,7 @@ function elasticOf(state: JobState): ElasticStatus | null {
   return { role: role.name, running, min: role.instances, max: role.maxInstances };
 }
 
-function orphansOf({ ending }: JobState, now: number): OrphanedContainer[] {
+function orphansOf({ ending }: MachineState, now: number): OrphanedContainer[] {
   return [...ending.values()].flatMap(({ role, index, containerId, node, attached, reported, until }) =>
     reported === 'presumed' && until > now
       ? [{ role, index: index < 0 ? null : index, containerId, node, attached, mayRunForMs: until - now }]
@@ -158,11 +158,11 @@ function isListed(task: Task): boolean {
 }
 
 /** Returns rank 0's step, or the highest step of any task if no task has a rank. */
-function stepOf(state: JobState): number {
+function stepOf(state: MachineState): number {
   return state.tasks.find((task) => task.rank === 0)?.progress.step ?? Math.max(0, ...state.tasks.map((task) => task.progress.step));
 }
 
-function taskStatus(state: JobState, task: Task, now: number): TaskStatus {
+function taskStatus(state: MachineState, task: Task, now: number): TaskStatus {
   const place = placeOf(task);
   return {
     role: task.role.name,

@@ -5,7 +5,7 @@ import { counted } from '../../conf/values/quantities.ts';
 import { firstNames } from '../../platform/text/first-names.ts';
 import { predecessorsOf } from './ending.ts';
 import { describeMb, oneLine } from './state/diagnostics.ts';
-import { type JobState, nameOf, type Task } from './state/job-state.ts';
+import { type MachineState, nameOf, type Task } from './state/job-state.ts';
 import { awaitedTasks } from './state/membership.ts';
 
 export const GPU = 'yarn.io/gpu';
@@ -23,7 +23,7 @@ export function askedResources(role: Role): Record<string, number> {
  * Explains why this cluster can never satisfy the role's request, and what the user can do. Returns null if the cluster can satisfy the
  * request.
  */
-export function impossibleAsk(state: JobState, role: Role): string | null {
+export function impossibleAsk(state: MachineState, role: Role): string | null {
   const registration = state.cluster.registration;
   if (registration === null) {
     return null;
@@ -53,7 +53,7 @@ export function impossibleAsk(state: JobState, role: Role): string | null {
 }
 
 /** Explains why tasks are missing, in one sentence per reason. */
-export function describeMissing(state: JobState, missing: readonly Task[]): string {
+export function describeMissing(state: MachineState, missing: readonly Task[]): string {
   const reasons = new Map<string, Task[]>();
   for (const task of missing) {
     const reason = reasonOf(state, task);
@@ -62,7 +62,7 @@ export function describeMissing(state: JobState, missing: readonly Task[]): stri
   return [...reasons].map(([reason, tasks]) => `${list(tasks)} ${reason}.`).join(' ');
 }
 
-function reasonOf(state: JobState, task: Task): string {
+function reasonOf(state: MachineState, task: Task): string {
   const { container, executor } = task;
   if (container !== null && executor === null) {
     return `did not report from ${container.node} after the container started (see: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)})`;
@@ -82,7 +82,7 @@ function reasonOf(state: JobState, task: Task): string {
 }
 
 /** Explains why a role has no container. Names only causes that the ResourceManager's answers or the job's own requests prove. */
-function lackOf(state: JobState, role: Role): string {
+function lackOf(state: MachineState, role: Role): string {
   const asked = askedResources(role);
   const ask = `each requests ${describeAll(asked)}${role.nodeLabel === null ? '' : ` on nodes labelled ${role.nodeLabel}`}`;
   const headroom = state.cluster.headroom;
@@ -102,7 +102,7 @@ function lackOf(state: JobState, role: Role): string {
 }
 
 /** Returns the resources of which the headroom, as the ResourceManager reports it, does not cover all requests of the gang. */
-export function gangShortage(state: JobState): string[] {
+export function gangShortage(state: MachineState): string[] {
   const { headroom, registration } = state.cluster;
   const tasks = awaitedTasks(state).filter((task) => inGang(task.role) && task.container === null);
   return Object.entries(headroom).flatMap(([name, free]) => {
@@ -117,7 +117,7 @@ function inTime(ms: number): string {
 }
 
 /** Explains that the gang pauses after it has returned its containers. Returns an empty string if it does not pause. */
-export function describeGangPause({ gang, now }: JobState): string {
+export function describeGangPause({ gang, now }: MachineState): string {
   if (gang?.phase !== 'forming' || gang.returns === 0 || gang.notBefore <= now) {
     return '';
   }
@@ -156,7 +156,7 @@ function list(tasks: readonly Task[]): string {
 }
 
 /** Describes for which tasks the job is waiting. A task whose executor has not connected yet is described as starting. */
-export function describeWait(state: JobState, missing: readonly Task[]): string {
+export function describeWait(state: MachineState, missing: readonly Task[]): string {
   const starting = missing.filter((task) => task.container !== null && task.executor === null);
   const others = missing.filter((task) => !starting.includes(task));
   const sentences: string[] = [];
@@ -175,7 +175,7 @@ export function describeNewestFailure({ failures: { newest }, role }: Task): str
 }
 
 /** Explains that tasks that are ready must wait until their previous programs have exited. Returns one sentence per node. */
-export function describePredecessors(state: JobState, tasks: readonly Task[]): string[] {
+export function describePredecessors(state: MachineState, tasks: readonly Task[]): string[] {
   const waits = new Map<string, { readonly tasks: Set<Task>; attached: boolean }>();
   for (const task of tasks) {
     for (const { node, attached } of predecessorsOf(state, task)) {
@@ -196,7 +196,7 @@ export function describePredecessors(state: JobState, tasks: readonly Task[]): s
 }
 
 /** Returns the time at which the last unreachable predecessor of the tasks has ended, or null if all predecessors are reachable. */
-export function predecessorsEndAt(state: JobState, tasks: readonly Task[]): number | null {
+export function predecessorsEndAt(state: MachineState, tasks: readonly Task[]): number | null {
   const ends = tasks.flatMap((task) => predecessorsOf(state, task).flatMap(({ attached, until }) => (attached ? [] : until)));
   return ends.length === 0 ? null : Math.max(...ends);
 }

@@ -5,7 +5,7 @@ import { membersOf, startMember } from './gang.ts';
 import { newGeneration } from './recovery.ts';
 import { withoutStarted } from './role-order.ts';
 import type { Event } from './state/events.ts';
-import { hasEnded, type JobState, jobOf, LIMITS, type Task } from './state/job-state.ts';
+import { hasEnded, jobOf, LIMITS, type MachineState, type Task } from './state/job-state.ts';
 import { isIndependentlyReplaceable, isMember, memberTasks } from './state/membership.ts';
 import type { Snapshot, SnapshotTask } from './state/snapshot-format.ts';
 import { reattachMs } from './state/timeouts.ts';
@@ -15,7 +15,7 @@ import type { Transition } from './state/transition.ts';
 // generation that may have started. That generation's number is never given to a different set of members. The executors report which
 // programs are running.
 
-export function withSnapshot(fresh: JobState, snapshot: Snapshot): JobState {
+export function withSnapshot(fresh: MachineState, snapshot: Snapshot): MachineState {
   const saved = new Map(snapshot.tasks.map((task) => [`${task.role}:${task.index}`, task]));
   const tasks = withoutStarted(fresh.tasks.map((task) => withSaved(task, saved.get(`${task.role.name}:${task.index}`), snapshot)));
   const { job } = fresh.frozen;

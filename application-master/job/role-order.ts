@@ -3,7 +3,7 @@ import { conditionsOf, describeConditions, inGang } from '../../conf/role-condit
 import { formatDuration } from '../../conf/values/units.ts';
 import { decide } from './finish.ts';
 import { describeNewestFailure } from './pending-reasons.ts';
-import { hasEnded, isOver, type JobState, jobOf, nameOf, type Task } from './state/job-state.ts';
+import { hasEnded, isOver, jobOf, type MachineState, nameOf, type Task } from './state/job-state.ts';
 import { isElastic, isGivenUp, isMember } from './state/membership.ts';
 import type { Transition } from './state/transition.ts';
 
@@ -56,7 +56,7 @@ function release(transition: Transition, role: Role, conditions: readonly RoleCo
   transition.record('role-released', { role: role.name, message: describeConditions(conditions) });
 }
 
-function isMet(state: JobState, condition: RoleCondition): boolean {
+function isMet(state: MachineState, condition: RoleCondition): boolean {
   const tasks = decidingTasks(state, condition);
   if (condition.state === 'running') {
     return tasks.length > 0 && tasks.every((task) => hasEnded(task) || task.state === 'running');
@@ -69,7 +69,7 @@ function isMet(state: JobState, condition: RoleCondition): boolean {
  * gang's containers. Until then, roles that wait for this role to end must not get containers, because quotas count only the maximum number
  * of containers that the job has at any one time (conf/role-stages.ts).
  */
-function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
+function holdsContainers({ tasks, ending }: MachineState, name: string): boolean {
   const isRanked = tasks.some(({ role }) => role.name === name && role.kind === 'gang');
   const counts = (role: string) => role === name || (isRanked && tasks.some((task) => task.role.name === role && inGang(task.role)));
   return (
@@ -82,7 +82,7 @@ function holdsContainers({ tasks, ending }: JobState, name: string): boolean {
  * Returns the tasks that must reach the state that a condition requires. If a ranked role must succeed, returns all ranked tasks, because
  * they all train again if one of them fails.
  */
-function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
+function decidingTasks(state: MachineState, condition: RoleCondition): Task[] {
   const own = tasksOf(state, condition.role);
   if (condition.state === 'running' || !own.some(({ role }) => role.kind === 'gang')) {
     return own;
@@ -92,7 +92,7 @@ function decidingTasks(state: JobState, condition: RoleCondition): Task[] {
 }
 
 /** Returns a role's tasks. For an elastic role, returns only the tasks in the newest generation. */
-function tasksOf(state: JobState, name: string): Task[] {
+function tasksOf(state: MachineState, name: string): Task[] {
   return state.tasks.filter((task) => task.role.name === name && (!isElastic(task.role) || isMember(task)));
 }
 
@@ -169,16 +169,16 @@ function stopNormally(transition: Transition, task: Task, detail: string): void 
 }
 
 /** Returns one sentence for each role that is waiting for other roles. */
-export function describeHeldRoles(state: JobState): string[] {
+export function describeHeldRoles(state: MachineState): string[] {
   return heldRoles(state).map((role) => `Role ${role.name} waits until ${describeConditions(conditionsOf(jobOf(state), role))}.`);
 }
 
-function heldRoles(state: JobState): Role[] {
+function heldRoles(state: MachineState): Role[] {
   return jobOf(state).roles.filter((role) => state.tasks.some((task) => task.role === role && task.wait.held));
 }
 
 /** Returns a sentence for each role that is waiting for this task, or an empty string if there is none. */
-export function describeWaitingRoles(state: JobState, task: Task): string {
+export function describeWaitingRoles(state: MachineState, task: Task): string {
   return heldRoles(state)
     .map((role) => ({ role, conditions: conditionsOf(jobOf(state), role) }))
     .filter(({ conditions }) => conditions.some((condition) => condition.role === task.role.name))

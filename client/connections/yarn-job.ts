@@ -189,7 +189,7 @@ export class YarnJob implements JobConnection {
 
   /** Returns true if the ApplicationMaster has ended the job, after the grace periods of its programs. */
   async #killedByMaster(reason: string): Promise<boolean> {
-    const { requestKill } = await import('../sessions/kill-request.ts');
+    const { requestKill } = await import('./kill-request.ts');
     const withinMs = await requestKill(this.records, reason);
     const deadline = performance.now() + (withinMs ?? 0) + UNREGISTERED_MS;
     while (withinMs !== null && performance.now() < deadline) {

@@ -33,13 +33,13 @@ export interface HistoryQuery {
 
 const QUERY_OPTIONS: OptionNames<HistoryQuery> = { user: true, state: true, name: true, limit: true, mayView: true };
 
-export interface PlacedJob {
+export interface HistoryJob {
   readonly place: JobPlace;
   readonly status: JobStatus;
 }
 
 export interface HistoryListing {
-  readonly jobs: readonly PlacedJob[];
+  readonly jobs: readonly HistoryJob[];
   /** Reason why the list omits some jobs, or shows old states, or '' if it is complete. */
   readonly message: string;
 }
@@ -86,7 +86,7 @@ export class HistoryIndex {
       general.push(users.message);
     }
     const places = await this.#places(users.found, messages);
-    const jobs: PlacedJob[] = [];
+    const jobs: HistoryJob[] = [];
     // Users choose the names of their folders, and can therefore make their jobs look newer than those of all other users.
     const share = query.user === null ? Math.ceil(query.limit * LARGEST_SHARE) : query.limit;
     const postponed = await this.#collect(jobs, places, { query, share, budget, messages });
@@ -100,7 +100,7 @@ export class HistoryIndex {
 
   /** Adds jobs to the list until it is full. Returns the places of users who already have their share of the list. */
   async #collect(
-    jobs: PlacedJob[],
+    jobs: HistoryJob[],
     places: readonly JobPlace[],
     { query, share, budget, messages }: { query: HistoryQuery; share: number; budget: ListBudget; messages: string[] },
   ): Promise<JobPlace[]> {
@@ -147,7 +147,7 @@ export class HistoryIndex {
     return places.sort(byAge);
   }
 
-  async #statuses(places: readonly JobPlace[], budget: ListBudget, messages: string[]): Promise<PlacedJob[]> {
+  async #statuses(places: readonly JobPlace[], budget: ListBudget, messages: string[]): Promise<HistoryJob[]> {
     const begun = this.#now();
     const looked = await Promise.all(places.map((place) => this.#look(place, budget, messages)));
     const open = looked.flatMap(({ place, found }) => (found !== null && 'open' in found ? [place] : []));
@@ -246,7 +246,7 @@ function statusOf(found: Known['found'], answer: ClusterAnswer | undefined): Job
   return 'ended' in found ? found.ended : listed(outlineStatus(found.open, answer ?? 'forgotten'));
 }
 
-function matches({ status }: PlacedJob, { state, name }: HistoryQuery): boolean {
+function matches({ status }: HistoryJob, { state, name }: HistoryQuery): boolean {
   return (state === undefined || status.state === state) && (name === undefined || status.name.toLowerCase().includes(name.toLowerCase()));
 }
 

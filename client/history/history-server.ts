@@ -15,7 +15,7 @@ import { isUserName } from '../records/history-place.ts';
 import type { HistoryStore } from '../records/history-store.ts';
 import type { JobPlace } from '../records/job-place.ts';
 import type { HistoryAccess, Visitor } from './history-access.ts';
-import { HistoryIndex, type PlacedJob } from './history-index.ts';
+import { HistoryIndex, type HistoryJob } from './history-index.ts';
 import { jobPath, storedJob } from './stored-job.ts';
 import { StoredJobView } from './stored-job-view.ts';
 import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
@@ -281,7 +281,7 @@ function answerJson(request: IncomingMessage, response: ServerResponse, status: 
 }
 
 /** Returns an entry of the list with the address of the job's page. */
-function shownJob(job: PlacedJob): ListedJob {
+function shownJob(job: HistoryJob): ListedJob {
   const { user, applicationId } = job.place;
   return { ...storedJob(job), urls: { pages: `${jobPath(user, applicationId)}tony/`, tracking: null } };
 }

@@ -7,9 +7,15 @@ export interface NewProgram {
   readonly text: string;
   /** Memory of each worker. */
   readonly memory: string;
-  /** Requirement that installs the framework with pip. Null if the program needs no packages. */
-  readonly requirement: string | null;
+  /** Name of the Python packages that the program needs. Null if it needs none. */
+  readonly packages: string | null;
+  /** Name of the runtime for tasks with GPUs, or null if the framework needs none. */
+  readonly gpuRuntime: string | null;
+  /** Files that belong to no job. */
+  readonly ignored: string;
 }
+
+const LIBRARY = 'tony-ts/training';
 
 const PYTHON_IMPORT = `try:
     import tony
@@ -18,7 +24,7 @@ except ImportError:  # Outside a job, the package tony is optional.
 
 const DATA_COMMENT = 'Example data: points in a plane, labelled by whether they lie within a circle. Replace it with your own data.';
 
-const TFJS = `import { join } from 'tony-ts/training';
+const TFJS = `import { join } from '${LIBRARY}';
 
 // In a job, this process is one of its workers. Without a job (node train.ts), it trains alone.
 const cluster = await join();
@@ -378,13 +384,28 @@ if __name__ == "__main__":
     main()
 `;
 
+const PYTHON = { file: 'train.py', command: 'python3 train.py', gpuRuntime: null, ignored: '__pycache__' } as const;
+
 /** The frameworks for which `tony-ts init` writes a program. */
 export const NEW_PROGRAMS = {
-  tfjs: { file: 'train.ts', command: 'node train.ts', text: TFJS, memory: '2g', requirement: null },
-  pytorch: { file: 'train.py', command: 'python3 train.py', text: PYTORCH, memory: '2g', requirement: 'torch' },
-  tensorflow: { file: 'train.py', command: 'python3 train.py', text: TENSORFLOW, memory: '3g', requirement: 'tensorflow' },
-  jax: { file: 'train.py', command: 'python3 train.py', text: JAX, memory: '2g', requirement: 'jax' },
-  none: { file: 'train.py', command: 'python3 train.py', text: NONE, memory: '1g', requirement: null },
+  tfjs: {
+    file: 'train.ts',
+    command: 'node train.ts',
+    text: TFJS,
+    memory: '2g',
+    packages: null,
+    gpuRuntime: 'gpu',
+    ignored: 'node_modules',
+  },
+  pytorch: { ...PYTHON, text: PYTORCH, memory: '2g', packages: 'PyTorch' },
+  tensorflow: { ...PYTHON, text: TENSORFLOW, memory: '3g', packages: 'TensorFlow' },
+  jax: { ...PYTHON, text: JAX, memory: '2g', packages: 'JAX' },
+  none: { ...PYTHON, text: NONE, memory: '1g', packages: null },
 } as const satisfies Partial<Record<FrameworkName, NewProgram>>;
 
 export type NewJobFramework = keyof typeof NEW_PROGRAMS;
+
+export const NEW_JOB_FRAMEWORKS = Object.keys(NEW_PROGRAMS) as [NewJobFramework, ...NewJobFramework[]];
+
+/** The first framework is also the default of job.yaml. */
+export const [DEFAULT_NEW_JOB] = NEW_JOB_FRAMEWORKS;

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { stringify } from 'yaml';
+import { DEFAULT_FRAMEWORK } from '../../conf/frameworks.ts';
 import { parseJob } from '../../conf/resolve/load-job.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
@@ -9,14 +10,14 @@ import { NEW_PROGRAMS, type NewJobFramework, type NewProgram } from './new-job-p
 
 export interface NewJob {
   readonly name: string;
-  readonly workers: number;
+  readonly instances: number;
   readonly gpus: number;
   readonly queue: string;
-  /** Framework of the program. Default: tfjs. */
+  /** Framework of the program. The default is that of job.yaml. */
   readonly framework?: NewJobFramework | undefined;
 }
 
-const NEW_JOB: OptionNames<NewJob> = { name: true, workers: true, gpus: true, queue: true, framework: true };
+const NEW_JOB: OptionNames<NewJob> = { name: true, instances: true, gpus: true, queue: true, framework: true };
 
 /** Writes text as YAML reads it: in quotes if it looks like a number, contains a comment sign, and so on. */
 function scalar(text: string): string {
@@ -28,27 +29,27 @@ function scalar(text: string): string {
 }
 
 /** Returns a new job.yaml and its program, which trains a small model on generated data. */
-function newJobFiles({ name, workers, gpus, queue, framework = 'tfjs' }: NewJob): Readonly<Record<string, string>> {
-  const { file, command, text, memory, requirement }: NewProgram = NEW_PROGRAMS[framework];
+function newJobFiles({ name, instances, gpus, queue, framework = DEFAULT_FRAMEWORK }: NewJob): Readonly<Record<string, string>> {
+  const { file, command, text, memory, packages, gpuRuntime, ignored }: NewProgram = NEW_PROGRAMS[framework];
   const job = `# tony-ts submit --conf job.yaml [--local]        tony-ts explain lists all keys
 name: ${scalar(name)}
 queue: ${scalar(queue)}
-${framework === 'tfjs' ? '' : `framework: ${framework}\n`}command: ${command}
-${framework === 'tfjs' && gpus > 0 ? 'runtime: gpu\n' : ''}${requirement === null ? '' : pythonLines(requirement)}
+${framework === DEFAULT_FRAMEWORK ? '' : `framework: ${framework}\n`}command: ${command}
+${gpuRuntime === null || gpus === 0 ? '' : `runtime: ${gpuRuntime}\n`}${packages === null ? '' : pythonLines(packages)}
 roles:
   worker:
-    instances: ${workers}
+    instances: ${instances}
     resources: { memory: ${memory}, vcores: 1${gpus > 0 ? `, gpus: ${gpus}` : ''} }
 
 checkpoint:
   everySteps: 50
 `;
-  return { 'job.yaml': job, [file]: text, '.tonyignore': framework === 'tfjs' ? 'node_modules\n' : '__pycache__\n' };
+  return { 'job.yaml': job, [file]: text, '.tonyignore': `${ignored}\n` };
 }
 
-function pythonLines(requirement: string): string {
+function pythonLines(packages: string): string {
   return `
-# The programs use the python3 of the nodes, which must have ${requirement}. To ship the packages with the job instead, list them in
+# The programs use the python3 of the nodes, which must have ${packages}. To ship the packages with the job instead, list them in
 # requirements.txt and uncomment the next line. docs/frameworks.md#python-on-the-nodes compares the ways.
 # python: { requirements: requirements.txt }
 `;

@@ -4,7 +4,7 @@ import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { closing } from '../../platform/async/closing.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { LocalJob } from '../connections/local-job.ts';
-import { HistoryIndex, type PlacedJob } from '../history/history-index.ts';
+import { HistoryIndex, type HistoryJob } from '../history/history-index.ts';
 import { LocalHistory } from '../history/local-history.ts';
 import { storedJob } from '../history/stored-job.ts';
 import { checkLocalRoot, localRoot } from '../staging/local-folder.ts';
@@ -52,7 +52,7 @@ export class LocalLister {
     this.#store.close();
   }
 
-  async #listed(stored: PlacedJob): Promise<ListedJob> {
+  async #listed(stored: HistoryJob): Promise<ListedJob> {
     if (isEndState(stored.status.state)) {
       return storedJob(stored);
     }

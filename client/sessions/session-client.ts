@@ -9,8 +9,8 @@ import { SESSION_TOKEN_METADATA, type SessionAddress } from '../../protos/sessio
 import { SessionStream } from '../../protos/session-stream.ts';
 import type { TonyMessages } from '../../protos/tony-messages.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
+import { connectToMaster, readSessionAddress } from '../connections/session-address.ts';
 import { Session } from './session.ts';
-import { connectToMaster, readSessionAddress } from './session-address.ts';
 
 /** Timeout for the response to a request (ms). The ApplicationMaster and the executor have shorter timeouts. */
 const OPEN_MS = 30_000;

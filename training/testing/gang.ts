@@ -9,7 +9,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { afterAll, afterEach, beforeAll } from 'vitest';
-import type { Strategy, Wire } from '../../conf/job.ts';
+import type { Strategy, WireSettings } from '../../conf/job.ts';
 import type { Report, TaskContext } from '../../contract/process/task-context.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { bindPort } from './bind-port.ts';
@@ -34,7 +34,7 @@ export interface GangWishes {
   readonly evaluator?: boolean;
   readonly generation?: number;
   readonly strategy?: Strategy;
-  readonly wire?: Wire;
+  readonly wire?: WireSettings;
   /** Opens a proxy in front of a member that is listening on `port`. Returns the proxy's port, to which the other members connect. */
   readonly through?: (port: number, member: { readonly role: string; readonly index: number }) => Promise<number>;
   readonly stepMs?: number;

@@ -3,7 +3,7 @@ import { demandOf } from '../../../conf/quotas.ts';
 import { inGang } from '../../../conf/role-conditions.ts';
 import type { HistoryEntry } from '../../../conf/status/status.ts';
 import type { FailureCause } from '../../../conf/status/task-failure.ts';
-import { type JobState, LIMITS } from '../state/job-state.ts';
+import { LIMITS, type MachineState } from '../state/job-state.ts';
 import { awaitedTasks } from '../state/membership.ts';
 import type { Cluster } from './cluster.ts';
 import { type FaultKind, violate, type World } from './world.ts';
@@ -32,7 +32,7 @@ export class HoldCheck {
   #held = 0;
   #since = 0;
 
-  observe(world: World, state: JobState): void {
+  observe(world: World, state: MachineState): void {
     const tasks = state.gang?.phase === 'forming' ? awaitedTasks(state).filter(({ role }) => inGang(role)) : [];
     const lacks = tasks.some((task) => task.state === 'requested' && task.wait.notBefore <= state.now);
     const held = lacks ? tasks.filter(({ container }) => container !== null).length : 0;

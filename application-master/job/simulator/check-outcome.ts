@@ -1,7 +1,7 @@
 import { isTracked } from '../../../conf/job.ts';
 import { inGang } from '../../../conf/role-conditions.ts';
 import type { JobResult } from '../../../conf/status/status.ts';
-import { type JobState, jobOf, nameOf } from '../state/job-state.ts';
+import { jobOf, type MachineState, nameOf } from '../state/job-state.ts';
 import { isElastic, isGivenUp, isMember } from '../state/membership.ts';
 import { isChief } from '../state/ranks.ts';
 import type { Cluster } from './cluster.ts';
@@ -10,7 +10,7 @@ import { violate, type World } from './world.ts';
 
 export interface FinishedRun {
   readonly world: World;
-  readonly state: JobState;
+  readonly state: MachineState;
   readonly result: JobResult;
   readonly cluster: Cluster;
   readonly training: Training;

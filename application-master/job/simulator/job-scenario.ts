@@ -3,7 +3,7 @@ import type { FrozenJob } from '../../../conf/job.ts';
 import { describeEntry, describeFailure } from '../../../conf/status/event-text.ts';
 import type { JobStatus, TaskStatus, Usage } from '../../../conf/status/status.ts';
 import type { ContainerEnd } from '../../../hadoop/yarn/container-exit.ts';
-import { createJob, type JobState, statusOf, step } from '../job-machine.ts';
+import { createJob, type MachineState, statusOf, step } from '../job-machine.ts';
 import type { Action, Container, Event, UntimedEvent } from '../state/events.ts';
 import { parseSnapshot, type Snapshot } from '../state/snapshot-format.ts';
 
@@ -17,7 +17,7 @@ type Plain<Value> = Value extends number ? number : Value extends object ? { rea
  * unless they are `silent`, so a test contains only the relevant events.
  */
 export class JobScenario {
-  state: JobState;
+  state: MachineState;
   now = START;
   readonly actions: Action[] = [];
   readonly history: string[] = [];

@@ -1,7 +1,7 @@
 import type { FrozenJob } from '../../../conf/job.ts';
 import { inGang } from '../../../conf/role-conditions.ts';
 import type { JobResult } from '../../../conf/status/status.ts';
-import { createJob, type JobState, step } from '../job-machine.ts';
+import { createJob, type MachineState, step } from '../job-machine.ts';
 import type { Action, Event, UntimedEvent } from '../state/events.ts';
 import { hasEnded, isOver, nameOf } from '../state/job-state.ts';
 import { awaitedTasks, isGivenUp } from '../state/membership.ts';
@@ -32,7 +32,7 @@ export interface MasterOptions {
 /** Runs the job machine in the simulation, like JobShell in the ApplicationMaster. */
 export class Master implements Endpoint {
   readonly attempt: number;
-  state: JobState;
+  state: MachineState;
   alive = true;
   readonly #world: World;
   readonly #options: MasterOptions;
@@ -263,7 +263,7 @@ export class Master implements Endpoint {
   }
 
   /** Verifies that the gang does not run again after all ranked tasks have ended. */
-  #checkRepetition({ tasks }: JobState): void {
+  #checkRepetition({ tasks }: MachineState): void {
     const ranked = tasks.filter(({ rank }) => rank !== null);
     if (this.state.gang?.phase === 'forming' && this.state.decision === null && ranked.length > 0 && ranked.every(hasEnded)) {
       violate(this.#world, 'the gang is formed again although all ranked tasks had ended');

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { role, workers } from '../../../conf/job.fixture.ts';
 import { progressOf } from './job-progress.ts';
-import type { JobState } from './job-state.ts';
+import type { MachineState } from './job-state.ts';
 
 interface Example {
   readonly rank?: number;
@@ -21,7 +21,7 @@ function progress(...tasks: Example[]): number {
       progress: { step, total, metrics: {} },
     })),
   };
-  return progressOf(state as unknown as JobState);
+  return progressOf(state as unknown as MachineState);
 }
 
 test('the progress of a job is the share of steps that rank 0 has completed', () => {

@@ -1,5 +1,5 @@
 import { isTracked } from '../../../conf/job.ts';
-import type { JobState, Task } from './job-state.ts';
+import type { MachineState, Task } from './job-state.ts';
 import { isMember } from './membership.ts';
 
 /**
@@ -7,7 +7,7 @@ import { isMember } from './membership.ts';
  * highest fraction of any task if no task has a rank. If no program has reported its expected number of steps, returns the fraction of
  * tracked tasks that have succeeded.
  */
-export function progressOf({ tasks }: JobState): number {
+export function progressOf({ tasks }: MachineState): number {
   const tracked = tasks.filter((task) => isTracked(task.role) && (task.index < task.role.instances || isMember(task)));
   const leader = tracked.find(({ rank }) => rank === 0);
   const shares = (leader === undefined ? tracked : [leader]).flatMap(shareOf);

@@ -9,7 +9,7 @@ import type { Container, ProgramExit, RunningJobLimits } from './events.ts';
 import type { ExecutorClock } from './executor-clock.ts';
 
 /** The job machine's complete, immutable state. `step` derives a new state from it. */
-export interface JobState {
+export interface MachineState {
   readonly frozen: FrozenJob;
   readonly attempt: number;
   /** True if this attempt continues from a snapshot that an earlier attempt stored. */
@@ -331,12 +331,12 @@ export const LIMITS = {
   metrics: 200,
 } as const;
 
-export function jobOf(state: JobState): Job {
+export function jobOf(state: MachineState): Job {
   return state.frozen.job;
 }
 
 /** Returns the generation that messages from gang tasks must contain. */
-export function currentGeneration(state: JobState): Generation {
+export function currentGeneration(state: MachineState): Generation {
   return state.gang?.phase === 'forming' ? next(state.generation) : state.generation;
 }
 

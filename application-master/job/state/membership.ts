@@ -1,7 +1,7 @@
 import { isTracked, type Job, type Role } from '../../../conf/job.ts';
 import { inGang } from '../../../conf/role-conditions.ts';
 import { backoffMs } from '../../../platform/async/backoff.ts';
-import { currentGeneration, isOver, isReady, type JobState, jobOf, LIMITS, type Task } from './job-state.ts';
+import { currentGeneration, isOver, isReady, jobOf, LIMITS, type MachineState, type Task } from './job-state.ts';
 import { isChief } from './ranks.ts';
 
 // A generation's members are the ranked tasks and the parameter servers. An elastic role contributes all of its available tasks, but at
@@ -12,16 +12,16 @@ export function isMember(task: Task): boolean {
   return task.role.servesParameters || task.rank !== null;
 }
 
-export function gangTasks(state: JobState): Task[] {
+export function gangTasks(state: MachineState): Task[] {
   return state.tasks.filter(({ role }) => inGang(role));
 }
 
 /** Returns true if all programs that train together have ended for good. A job without such programs does not train. */
-export function hasTrainingEnded(state: JobState): boolean {
+export function hasTrainingEnded(state: MachineState): boolean {
   return gangTasks(state).every(isOver);
 }
 
-export function memberTasks(state: JobState): Task[] {
+export function memberTasks(state: MachineState): Task[] {
   return state.tasks.filter(isMember);
 }
 
@@ -39,7 +39,7 @@ export function isIndependentlyReplaceable(job: Job, role: Role): boolean {
 }
 
 /** Returns true if the running generation continues after the task has failed. */
-export function restartsAlone(state: JobState, task: Task): boolean {
+export function restartsAlone(state: MachineState, task: Task): boolean {
   if (!inGang(task.role)) {
     return true;
   }
@@ -66,7 +66,7 @@ export function elasticRole(job: Job): Role | null {
  * Returns the elastic role's tasks that need a container for the next generation: the chief, and as many other tasks as the minimum
  * requires.
  */
-export function lackingTasks(state: JobState, eligible: (task: Task) => boolean = () => true): Task[] {
+export function lackingTasks(state: MachineState, eligible: (task: Task) => boolean = () => true): Task[] {
   const role = elasticRole(jobOf(state));
   if (role === null) {
     return [];
@@ -83,7 +83,7 @@ export function lackingTasks(state: JobState, eligible: (task: Task) => boolean 
 }
 
 /** Returns the tasks that the job currently needs. Excludes tasks that wait for other roles, and optional tasks that are not in use. */
-export function awaitedTasks(state: JobState): Task[] {
+export function awaitedTasks(state: MachineState): Task[] {
   const forming = state.gang?.phase === 'forming';
   const lacking = new Set(forming ? lackingTasks(state) : []);
   return state.tasks.filter((task) => {
@@ -95,7 +95,7 @@ export function awaitedTasks(state: JobState): Task[] {
 }
 
 /** Returns true if the job can continue without this task because its elastic role still has enough other tasks. */
-export function isExpendable(state: JobState, task: Task): boolean {
+export function isExpendable(state: MachineState, task: Task): boolean {
   if (!isElastic(task.role) || isChief(task)) {
     return false;
   }
@@ -107,7 +107,7 @@ export function isExpendable(state: JobState, task: Task): boolean {
  * Returns true if the job continues after this task has used all its restarts. This is the case if enough other tasks remain, or if the
  * chief alone decides the result (`successPolicy: chief` or `ended`). The job always needs its parameter servers, because they store the weights.
  */
-export function canBeGivenUp(state: JobState, task: Task): boolean {
+export function canBeGivenUp(state: MachineState, task: Task): boolean {
   const { successPolicy } = jobOf(state);
   const { restart, servesParameters } = task.role;
   const mayFail = successPolicy === 'chief' || (successPolicy === 'ended' && isTracked(task.role) && restart.policy === 'on-failure');
@@ -121,7 +121,7 @@ export function isGivenUp(task: Task): boolean {
 }
 
 /** Returns the tasks that the next generation needs but that are not ready yet. */
-export function missingTasks(state: JobState): Task[] {
+export function missingTasks(state: MachineState): Task[] {
   const generation = currentGeneration(state);
   const late = gangTasks(state).filter((task) => !isOver(task) && !isReady(task, generation));
   const role = elasticRole(jobOf(state));
@@ -143,13 +143,13 @@ export function missingTasks(state: JobState): Task[] {
 }
 
 /** Returns true if the task's earlier program may still be in its grace period, so that the task cannot be ready for the next generation. */
-export function isInGracePeriod({ now }: Pick<JobState, 'now'>, { executor, role }: Task): boolean {
+export function isInGracePeriod({ now }: Pick<MachineState, 'now'>, { executor, role }: Task): boolean {
   const { awaiting } = executor ?? {};
   return awaiting?.answer === 'ready' && now - awaiting.since <= role.gracePeriodMs;
 }
 
 /** Returns true if the job should request extra containers now, because it may grow soon (see `LIMITS.growAskMs`). */
-export function mayGrowSoon(state: JobState): boolean {
+export function mayGrowSoon(state: MachineState): boolean {
   const { gang, training, now, admission } = state;
   if (!admission.limits.mayGrow) {
     return false;
@@ -162,7 +162,7 @@ export function mayGrowSoon(state: JobState): boolean {
 }
 
 /** Returns true if all members are running and no member is about to finish. */
-export function isInFullSwing(state: JobState): boolean {
+export function isInFullSwing(state: MachineState): boolean {
   return memberTasks(state).every(
     ({ state: now, executor }) => now === 'running' && executor?.pendingExit === null && executor.lostRank === null && !executor.ending,
   );

@@ -1,9 +1,9 @@
 import { next } from './counters.ts';
-import type { JobState } from './job-state.ts';
+import type { MachineState } from './job-state.ts';
 import { isChief } from './ranks.ts';
 import type { Snapshot } from './snapshot-format.ts';
 
-export function snapshotOf(state: JobState): Snapshot {
+export function snapshotOf(state: MachineState): Snapshot {
   return {
     version: 1,
     revision: state.revisions.newest,
@@ -54,7 +54,7 @@ export function snapshotOf(state: JobState): Snapshot {
  * Merges the metrics of all tasks. If several tasks report the same metric, the chief's value takes precedence. Excludes the
  * metrics of spare tasks, because they describe only the tasks themselves.
  */
-export function mergedMetrics(state: JobState): Record<string, number> {
+export function mergedMetrics(state: MachineState): Record<string, number> {
   const reporting = state.tasks.filter((task) => !task.role.spare);
   const ordered = [...reporting.filter((task) => !isChief(task)).reverse(), ...reporting.filter(isChief)];
   return Object.assign({}, state.training.metrics, ...ordered.map((task) => task.progress.metrics));

@@ -1,16 +1,16 @@
 import { backoffMs } from '../../../platform/async/backoff.ts';
-import { isOver, type JobState, LIMITS, type Task } from './job-state.ts';
+import { isOver, LIMITS, type MachineState, type Task } from './job-state.ts';
 import { awaitedTasks, restartsAlone } from './membership.ts';
 
 // Tasks of spare roles use only spare capacity. They give up their containers if another task waits for one, and their failures do not
 // affect the job.
 
 /** Returns the tasks that the job currently needs. */
-function others(state: JobState): Task[] {
+function others(state: MachineState): Task[] {
   return awaitedTasks(state).filter((task) => !task.role.spare);
 }
 
-export function othersRun(state: JobState): boolean {
+export function othersRun(state: MachineState): boolean {
   if (state.gang !== null && state.gang.phase !== 'started') {
     return false;
   }
@@ -18,7 +18,7 @@ export function othersRun(state: JobState): boolean {
 }
 
 /** Returns the spare tasks that must give up their containers, because another task has waited too long for one. */
-export function spareTasksInTheWay(state: JobState): Task[] {
+export function spareTasksInTheWay(state: MachineState): Task[] {
   if (state.cluster.registration === null || state.decision !== null) {
     return [];
   }
@@ -29,7 +29,7 @@ export function spareTasksInTheWay(state: JobState): Task[] {
   return others(state).some((task) => task.state === 'requested' && waitedMs(state, task) >= LIMITS.yieldMs) ? holding : [];
 }
 
-function waitedMs(state: JobState, task: Task): number {
+function waitedMs(state: MachineState, task: Task): number {
   const { gang } = state;
   const since = restartsAlone(state, task) || gang === null ? task.wait.since : Math.max(gang.since, gang.notBefore);
   return state.now - Math.max(since, task.wait.notBefore);
@@ -39,7 +39,7 @@ function waitedMs(state: JobState, task: Task): number {
  * Returns the number of consecutive failures, including this one. If the task ran long enough before this failure, the number is 1
  * again.
  */
-export function failuresInARow(state: JobState, task: Task): number {
+export function failuresInARow(state: MachineState, task: Task): number {
   // `wait.since` is the time at which the container was allocated.
   return state.now - task.wait.since >= LIMITS.spareSteadyMs ? 1 : task.failures.inARow + 1;
 }

@@ -1,7 +1,7 @@
 import type { HistoryEntry } from '../../../conf/status/status.ts';
 import { next, type Revision } from './counters.ts';
 import type { Action } from './events.ts';
-import type { Ending, Gang, JobState, Task, TaskContainer, TaskExecutor, TrainingReports } from './job-state.ts';
+import type { Ending, Gang, MachineState, Task, TaskContainer, TaskExecutor, TrainingReports } from './job-state.ts';
 
 type Group = 'failures' | 'wait' | 'progress';
 export type TaskChanges = Partial<Omit<Task, Group>> & { readonly [Name in Group]?: Partial<Task[Name]> };
@@ -18,17 +18,17 @@ export class Transition {
   checkpointed = false;
   /** Roles whose requests must be sent again even if the number of containers has not changed. */
   readonly askAgain = new Set<string>();
-  #state: JobState;
+  #state: MachineState;
   #tasks: Task[] | null = null;
   #byContainer: Map<string, number> | null = null;
   #ending: Map<string, Ending> | null = null;
 
-  constructor(state: JobState, now: number) {
+  constructor(state: MachineState, now: number) {
     // Ignore a clock that goes backwards, because it would postpone deadlines.
     this.#state = now > state.now ? { ...state, now } : state;
   }
 
-  get state(): JobState {
+  get state(): MachineState {
     return this.#state;
   }
 
@@ -53,7 +53,7 @@ export class Transition {
     return task;
   }
 
-  patch(changes: Partial<JobState>): void {
+  patch(changes: Partial<MachineState>): void {
     this.#state = { ...this.#state, ...changes };
   }
 

@@ -3,7 +3,7 @@ import { jobDurationText } from '../../../conf/status/job-duration.ts';
 import { jobInfo } from '../../../conf/status/job-info.ts';
 import type { HistoryEntry, JobStatus } from '../../../conf/status/status.ts';
 import { lostNodes, lostNodesText } from '../../connections/operations/lost-nodes.ts';
-import type { PlacedJob } from '../../history/history-index.ts';
+import type { HistoryJob } from '../../history/history-index.ts';
 import { clockTime, fullTime, shortTime } from '../../terminal/clock.ts';
 import { fittedTable } from '../../terminal/fitted-table.ts';
 import { clip, oneLine, type Terminal, wrap } from '../../terminal/terminal.ts';
@@ -17,7 +17,7 @@ const LONGEST_USER = 12;
 const LOST_LINES = 3;
 
 /** Returns one line per job, clipped to the terminal width. */
-export function historyTable(jobs: readonly PlacedJob[], terminal: Terminal, withUsers: boolean): string[] {
+export function historyTable(jobs: readonly HistoryJob[], terminal: Terminal, withUsers: boolean): string[] {
   return fittedTable(
     jobs,
     [

@@ -23,7 +23,7 @@ test.each(['2026', 'true', '1.50', '010', 'job: one', 'null', '1e10', 'a b'])(
   async (name) => {
     const folder = mkdtempSync(join(tmpdir(), 'tony-ts-init-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
-    await initJob(folder, { name, queue: name, workers: 1, gpus: 0 });
+    await initJob(folder, { name, queue: name, instances: 1, gpus: 0 });
     expect(await loadJob(join(folder, 'job.yaml'))).toMatchObject({ name, queue: name });
   },
 );
@@ -33,7 +33,7 @@ test.each(['tfjs', 'pytorch', 'tensorflow', 'jax', 'none'] as const)(
   async (framework) => {
     const folder = mkdtempSync(join(tmpdir(), 'tony-ts-init-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
-    const files = await initJob(folder, { name: 'a', queue: 'default', workers: 3, gpus: 1, framework });
+    const files = await initJob(folder, { name: 'a', queue: 'default', instances: 3, gpus: 1, framework });
     expect(files).toEqual(['job.yaml', framework === 'tfjs' ? 'train.ts' : 'train.py', '.tonyignore']);
     const { roles, framework: loaded } = await loadJob(join(folder, 'job.yaml'));
     expect(loaded).toBe(framework);
@@ -47,7 +47,7 @@ test('init asks for no framework that it has no program for', async () => {
 
 test.each(['a #b', 'x/y'])('the name %s is refused before a file is written', async (name) => {
   const folder = join(tmpdir(), 'tony-ts-no-such-folder');
-  await expect(initJob(folder, { name, queue: 'default', workers: 1, gpus: 0 })).rejects.toMatchObject({
+  await expect(initJob(folder, { name, queue: 'default', instances: 1, gpus: 0 })).rejects.toMatchObject({
     code: 'JOB_INVALID',
     message: expect.stringContaining('the new job.yaml:2:7  name: may contain only letters'),
     hint: 'Choose another value. No file was written.',
@@ -58,7 +58,7 @@ test.each(['a #b', 'x/y'])('the name %s is refused before a file is written', as
 test.each(['a: b', '{x}', `${'a '.repeat(80)}b`, 'a"b'])('the queue %j is one value of the new job.yaml', async (queue) => {
   const folder = mkdtempSync(join(tmpdir(), 'tony-ts-init-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  await initJob(folder, { name: 'a', queue, workers: 1, gpus: 0 });
+  await initJob(folder, { name: 'a', queue, instances: 1, gpus: 0 });
   expect(await loadJob(join(folder, 'job.yaml'))).toMatchObject({ queue });
 });
 

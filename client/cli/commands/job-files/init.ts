@@ -1,18 +1,16 @@
 import { TonyError } from '../../../../platform/errors.ts';
 import { withoutEnd } from '../../../../platform/text/without-end.ts';
-import { NEW_PROGRAMS, type NewJobFramework } from '../../../job/new-job-programs.ts';
+import { DEFAULT_NEW_JOB, NEW_JOB_FRAMEWORKS as FRAMEWORKS } from '../../../job/new-job-programs.ts';
 import { defineCommand, wholeNumber } from '../../command/command.ts';
-
-const FRAMEWORKS = Object.keys(NEW_PROGRAMS) as NewJobFramework[];
 
 export const initCommand = defineCommand({
   command: 'init [folder]',
   describe: 'Create job.yaml and a program for a new job that is ready to run; asks for values that you do not pass as options',
   positionals: { folder: { type: 'string', default: '.', describe: 'Folder for the job; created if it does not exist' } },
   options: {
-    framework: { choices: FRAMEWORKS, describe: 'Framework of the program [tfjs]' },
+    framework: { choices: FRAMEWORKS, describe: `Framework of the program [${DEFAULT_NEW_JOB}]` },
     name: { type: 'string', describe: 'Job name [folder name]' },
-    workers: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
+    instances: { ...wholeNumber(1), describe: 'Number of tasks that train together [2]' },
     gpus: { ...wholeNumber(0), describe: 'GPUs per task [0]' },
     queue: { type: 'string', describe: 'YARN queue [default]' },
     yes: {
@@ -29,14 +27,14 @@ export const initCommand = defineCommand({
     const path = await import('node:path');
     const { initJob } = await import('../../../job/new-job.ts');
     const questions = {
-      framework: [given.framework, `Framework (${FRAMEWORKS.join(', ')})`, 'tfjs'],
+      framework: [given.framework, `Framework (${FRAMEWORKS.join(', ')})`, DEFAULT_NEW_JOB],
       name: [given.name, 'Name of the job', path.basename(path.resolve(folder)).replace(/^\W+|[^\w .:@+-]/g, '') || 'job'],
-      workers: [given.workers, 'Workers', '2'],
+      instances: [given.instances, 'Workers', '2'],
       gpus: [given.gpus, 'GPUs of each worker', '0'],
       queue: [given.queue, 'YARN queue', 'default'],
     } as const;
     const answers = await answersOf(questions, !yes && process.stdin.isTTY && process.stdout.isTTY);
-    const whole = (key: 'workers' | 'gpus', least: number): number => {
+    const whole = (key: 'instances' | 'gpus', least: number): number => {
       const value = Number(answers[key]);
       if (Number.isInteger(value) && value >= least) {
         return value;
@@ -47,7 +45,7 @@ export const initCommand = defineCommand({
     if (framework === undefined) {
       throw new TonyError('USAGE', `framework must be one of ${FRAMEWORKS.join(', ')}, not ${answers.framework}.`);
     }
-    const job = { framework, name: answers.name, queue: answers.queue, workers: whole('workers', 1), gpus: whole('gpus', 0) };
+    const job = { framework, name: answers.name, queue: answers.queue, instances: whole('instances', 1), gpus: whole('gpus', 0) };
     const { shellWord } = await import('../../../../platform/text/shell-word.ts');
     const files = await initJob(folder, job);
     const place = folder === '.' ? '' : `${withoutEnd(folder, '/')}/`;

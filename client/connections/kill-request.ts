@@ -1,7 +1,7 @@
 import { Metadata } from '@grpc/grpc-js';
 import { SESSION_TOKEN_METADATA } from '../../protos/session-protocol.ts';
 import type { TonyMessages } from '../../protos/tony-messages.ts';
-import type { JobRecords } from '../connections/job-records.ts';
+import type { JobRecords } from './job-records.ts';
 import { connectToMaster, readSessionAddress } from './session-address.ts';
 
 /** Timeout for the ApplicationMaster's answer (ms). */

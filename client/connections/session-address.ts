@@ -6,7 +6,7 @@ import { clientConstructor, type ServiceClient } from '../../protos/services.ts'
 import { MAXIMUM_SESSION_MESSAGE_BYTES, type SessionAddress } from '../../protos/session-protocol.ts';
 import { readIfStored } from '../../storage/read-if-stored.ts';
 import { joinUri } from '../../storage/uri.ts';
-import type { JobRecords } from '../connections/job-records.ts';
+import type { JobRecords } from './job-records.ts';
 
 const Client = clientConstructor('Sessions');
 
