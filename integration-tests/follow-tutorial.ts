@@ -10,7 +10,7 @@ import type { ReadersShell } from './readers-shell.ts';
  *   <!-- file: NAME -->              the reader writes the block to this file
  *   <!-- until: PATTERN -->          the reader repeats the commands until the output matches
  *   <!-- ends with its task -->      the command may fail, because it ends the program of its own task
- *   <!-- exits with N: CODE -->      the command fails with this exit code and error code
+ *   <!-- exits with N: TEXT -->      the command fails with this exit code, and prints this text
  * APPLICATION_ID is the job that the tutorial has submitted last.
  */
 
@@ -70,13 +70,13 @@ async function follow(shell: ReadersShell, folder: string, { command, place, not
     );
   }
   const { exitCode, output } = await run();
-  const [, failure, code = ''] = /^exits with (\d+): (\w+)$/.exec(note) ?? [];
+  const [, failure, printed = ''] = /^exits with (\d+): (.+)$/.exec(note) ?? [];
   const expected = failure !== undefined ? [Number(failure)] : note === 'ends with its task' ? [0, 1, 255] : [0];
   expect({ place, command, exitCode, output }).toEqual({
     place,
     command,
     exitCode: expect.toBeOneOf(expected),
-    output: expect.stringContaining(code),
+    output: expect.stringContaining(printed),
   });
   return output;
 }
