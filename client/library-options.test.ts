@@ -25,7 +25,7 @@ import { run, start } from './submit/run.ts';
 import { planJob, submit } from './submit/submit.ts';
 import { importTony } from './tony-import/import-tony.ts';
 
-const job = parseJob('name: a\nroles: {instance: {command: "true"}}', { file: 'job.yaml', folder: '/nowhere' });
+const job = parseJob('name: a\nroles: {worker: {command: "true"}}', { file: 'job.yaml', folder: '/nowhere' });
 const connection = new LocalJob('local_1_0001', '/nowhere');
 const store = new LocalHistory('/nowhere', 'alice');
 const wrong = (options: object) => options as never;
