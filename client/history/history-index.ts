@@ -255,7 +255,7 @@ function matches({ status }: HistoryJob, { state, name }: HistoryQuery): boolean
  * must then fail.
  */
 function passOver(error: unknown, what: string): string {
-  if (error instanceof TonyError && error.exitCode === 3) {
+  if (error instanceof TonyError && error.retryable) {
     throw error;
   }
   return `${what}: ${messageOf(error)}`;

@@ -71,7 +71,7 @@ async function remove(storage: Storage, { folder }: JobPlace): Promise<string> {
     await storage.remove(folder);
     return '';
   } catch (error) {
-    if (error instanceof TonyError && error.exitCode === 3) {
+    if (error instanceof TonyError && error.retryable) {
       throw error;
     }
     return messageOf(error);

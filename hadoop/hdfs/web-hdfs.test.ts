@@ -111,7 +111,7 @@ describe('NameNodes', () => {
     await hdfs.status('/a');
     const refused = {
       code: 'HDFS_READ_ONLY',
-      exitCode: 2,
+      exitCode: 3,
       hint: expect.stringContaining('hdfs dfsadmin -safemode get'),
     };
     await expect(hdfs.makeFolder('/a', 0o755)).rejects.toMatchObject({

@@ -122,3 +122,23 @@ test('history serve rejects --auth simple on a cluster with Kerberos', async () 
   const port = await runCommand(['history', 'serve', '--port', '70000', '--local'], { env: { HOME: folder } });
   expect(port).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--port requires a whole number') });
 });
+
+test('commands find a job by its name, unless several jobs have this name', async () => {
+  const env = { TONY_LOCAL_DIR: path.join(await temporaryFolder(), 'root'), HADOOP_CONF_DIR: undefined };
+  const submit = async (name: string): Promise<string> => {
+    const { stdout } = await runCommand(['submit', '--local', '--name', name, '--quiet', '--', 'true'], { env });
+    return stdout.trim();
+  };
+  const one = await submit('one');
+  const twins = [await submit('twin'), await submit('twin')];
+  expect((await runCommand(['status', 'one'], { env })).stdout).toContain(one);
+  const { exitCode, stderr } = await runCommand(['describe', 'twin'], { env });
+  expect({ exitCode, stderr: stderr.replace(/\s+/g, ' ') }).toEqual({
+    exitCode: 2,
+    stderr: `error: 2 of your jobs have the name twin. hint: Pass an ID, newest first: ${twins[1]} (succeeded), ${twins[0]} (succeeded). `,
+  });
+  expect(await runCommand(['logs', 'tw'], { env })).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining('no job with the ID or name tw.'),
+  });
+});

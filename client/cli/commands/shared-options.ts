@@ -62,6 +62,14 @@ export const TASK = {
   parse: parseTask,
 } as const;
 
+/** A job, by its ID or by the name of one of the user's jobs. */
+export const JOB = {
+  type: 'string',
+  demandOption: true,
+  describe: 'Job ID, e.g. application_1795225023264_0001, or the name of one of your jobs',
+  parse: (text: string) => (/^(application|local)_/.test(text) ? checkId(text) : text),
+} as const;
+
 export const APPLICATION_ID = {
   type: 'string',
   demandOption: true,

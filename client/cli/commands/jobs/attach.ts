@@ -1,17 +1,17 @@
 import { closing } from '../../../../platform/async/closing.ts';
 import { defineCommand } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 
 export const attachCommand = defineCommand({
   command: 'attach <application>',
   describe: 'Follow a submitted job; the exit code reflects its result',
-  positionals: { application: APPLICATION_ID },
+  positionals: { application: JOB },
   options: { ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
   handler: async ({ application, output: format, ...cluster }) => {
-    const { connectJob } = await import('../../../connections/connect-job.ts');
+    const { connectNamed } = await import('../job-named.ts');
     const { followToEnd } = await import('../../../output/job/follow-to-end.ts');
     const { openConversation } = await import('../output-streams.ts');
-    await closing(await connectJob(application, cluster), async (connection) => {
+    await closing(await connectNamed(application, cluster), async (connection) => {
       const { output, ask, input } = await openConversation(format);
       process.exitCode = await followToEnd(connection, { output, ask, input, mayDetach: true });
     });

@@ -1,17 +1,17 @@
 import { closing } from '../../../../platform/async/closing.ts';
 import { defineCommand } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 export const describeCommand = defineCommand({
   command: 'describe <application>',
   describe: 'Show all details of a job: first failure, YARN state, roles, tasks, checkpoints, folders, configuration',
-  positionals: { application: APPLICATION_ID },
+  positionals: { application: JOB },
   options: { ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
   handler: async ({ application, output, ...cluster }) => {
-    const { connectJob } = await import('../../../connections/connect-job.ts');
+    const { connectNamed } = await import('../job-named.ts');
     const { describeJob } = await import('../../../connections/operations/describe-job.ts');
-    await closing(await connectJob(application, cluster), async (connection) => {
+    await closing(await connectNamed(application, cluster), async (connection) => {
       const description = await describeJob(connection);
       await show(output, 'JobDescription', [description], async (terminal) => {
         const { descriptionLines } = await import('../../../output/lines/description-lines.ts');

@@ -3,12 +3,12 @@ import type { HistoryEntry } from '../../../../conf/status/status.ts';
 import { closing } from '../../../../platform/async/closing.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import { defineCommand } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 
 export const eventsCommand = defineCommand({
   command: 'events <application>',
   describe: "Show a job's events in order",
-  positionals: { application: APPLICATION_ID },
+  positionals: { application: JOB },
   options: {
     follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends' },
     type: {
@@ -20,11 +20,11 @@ export const eventsCommand = defineCommand({
     ...CLUSTER_OPTIONS,
   },
   handler: async ({ application, follow, type = [], output, ...cluster }) => {
-    const { connectJob } = await import('../../../connections/connect-job.ts');
+    const { connectNamed } = await import('../job-named.ts');
     const { jobEvents } = await import('../../../connections/operations/recorded-events.ts');
     const { printable, terminalOf } = await import('../../../terminal/terminal.ts');
     const write = output === 'table' ? await lineWriter() : await eventWriter(output);
-    await closing(await connectJob(application, cluster), async (connection) => {
+    await closing(await connectNamed(application, cluster), async (connection) => {
       const types = type.flatMap((each) => each.split(',')).filter((each) => each !== '');
       const terminal = terminalOf(process.stderr);
       const onNotice = (message: string) => void process.stderr.write(`${terminal.paint('yellow', printable(message))}\n`);

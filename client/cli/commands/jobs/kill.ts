@@ -1,28 +1,30 @@
 import { isOver } from '../../../../conf/status/job-info.ts';
 import { closing } from '../../../../platform/async/closing.ts';
-import type { connectJob } from '../../../connections/connect-job.ts';
 import type { KillImpact } from '../../../connections/operations/kill-job.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import type { Confirmation } from '../../../terminal/confirm.ts';
 import { defineCommand } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, type ClusterArguments, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 export const killCommand = defineCommand({
   command: 'kill <application..>',
   foreignNames: ['stop', 'cancel', 'delete', 'rm'],
   describe: 'Kill jobs; in a terminal, first show what will be lost and ask for confirmation',
-  positionals: { application: { ...APPLICATION_ID, array: true } },
+  positionals: { application: { ...JOB, array: true } },
   options: {
     yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask for confirmation' },
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
   handler: async ({ application: applications, yes, output, ...cluster }) => {
+    const { jobId } = await import('../job-named.ts');
+    // No job ends because of a mistyped name of another job.
+    const ids = await Promise.all(applications.map((application) => jobId(application, cluster)));
     const failures: unknown[] = [];
-    for (const application of new Set(applications)) {
+    for (const id of new Set(ids)) {
       // A job that cannot be killed does not keep the others alive.
-      await kill(application, { yes, output, cluster }).catch((error: unknown) => failures.push(error));
+      await kill(id, { yes, output, cluster }).catch((error: unknown) => failures.push(error));
     }
     if (failures.length > 0) {
       throw failures.length === 1 ? failures[0] : new AggregateError(failures);
@@ -33,15 +35,15 @@ export const killCommand = defineCommand({
 interface KillOptions {
   readonly yes: boolean;
   readonly output: OutputFormat;
-  readonly cluster: Parameters<typeof connectJob>[1];
+  readonly cluster: ClusterArguments;
 }
 
-async function kill(application: string, { yes, output, cluster }: KillOptions): Promise<void> {
+async function kill(id: string, { yes, output, cluster }: KillOptions): Promise<void> {
   const { connectJob } = await import('../../../connections/connect-job.ts');
   const { killImpact, killJob } = await import('../../../connections/operations/kill-job.ts');
   const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');
   const { killedLines } = await import('../../../output/lines/kill-lines.ts');
-  await closing(await connectJob(application, cluster), async (connection) => {
+  await closing(await connectJob(id, cluster), async (connection) => {
     if (!yes && process.stdin.isTTY && process.stdout.isTTY) {
       const job = await connection.observe();
       const impact = killImpact(job, Date.now());

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { apiObject } from '../../../../conf/status/api-object.ts';
 import { parseTask } from '../../../sessions/parse-task.ts';
 import { defineCommand, wholeNumber } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 
 /** Checks the name of a role or task. */
 function logSource(text: string): void {
@@ -15,7 +15,7 @@ export const logsCommand = defineCommand({
   command: 'logs <application> [task]',
   describe: "Show the output of a job's programs",
   positionals: {
-    application: APPLICATION_ID,
+    application: JOB,
     task: { type: 'string', describe: 'ROLE, ROLE:INDEX or master; all tasks by default', parse: logSource },
   },
   options: {
@@ -29,7 +29,7 @@ export const logsCommand = defineCommand({
     'With -f, the lines of all tasks appear as the programs write them. Without -f, the command prints one container after another.\n' +
     "tony-ts logs writes the programs' stderr to its own stderr. The exit code after Ctrl-C is 130.",
   handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
-    const { connectJob } = await import('../../../connections/connect-job.ts');
+    const { connectNamed } = await import('../job-named.ts');
     const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');
     const { jobLogs } = await import('../../../connections/operations/job-logs.ts');
     const { LineOutput } = await import('../../../terminal/line-output.ts');
@@ -41,7 +41,7 @@ export const logsCommand = defineCommand({
     const write = output === 'table' ? null : await valueWriter(output);
     const lines = new LogLines({ prefixed: task === undefined || !(task.includes(':') || task === 'master') });
     const text = new LineOutput();
-    const connection = await connectJob(application, cluster);
+    const connection = await connectNamed(application, cluster);
     const interrupted = new AbortController();
     void untilSignal().then(() => interrupted.abort());
     try {

@@ -1,17 +1,17 @@
 import { isOver } from '../../../../conf/status/job-info.ts';
 import { closing } from '../../../../platform/async/closing.ts';
 import { defineCommand } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, OUTPUT_OPTION } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 export const statusCommand = defineCommand({
   command: 'status <application>',
   describe: 'Show the state of a job, or how it ended',
-  positionals: { application: APPLICATION_ID },
+  positionals: { application: JOB },
   options: { ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
   handler: async ({ application, output, ...cluster }) => {
-    const { connectJob } = await import('../../../connections/connect-job.ts');
-    await closing(await connectJob(application, cluster), async (connection) => {
+    const { connectNamed } = await import('../job-named.ts');
+    await closing(await connectNamed(application, cluster), async (connection) => {
       const observed = await connection.observe();
       const pages = isOver(observed) ? null : await connection.pages();
       const job = { ...observed, urls: { ...observed.urls, pages } };

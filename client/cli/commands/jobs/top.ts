@@ -5,7 +5,7 @@ import { TonyError } from '../../../../platform/errors.ts';
 import type { OutputFormat } from '../../../output/lines/value-output.ts';
 import type { TopOptions } from '../../../top/top.ts';
 import { defineCommand, parsedText } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_ONLY, CLUSTER_OPTIONS, type ClusterArguments, OUTPUT_OPTION } from '../shared-options.ts';
+import { CLUSTER_ONLY, CLUSTER_OPTIONS, type ClusterArguments, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 const INTERVAL_MS = 2_000;
@@ -18,7 +18,7 @@ interface Lister {
 export const topCommand = defineCommand({
   command: 'top [application]',
   describe: "Show a live table of a job's tasks, or of your running jobs; in a pipe, print the table once",
-  positionals: { application: { ...APPLICATION_ID, demandOption: false } },
+  positionals: { application: { ...JOB, demandOption: false } },
   options: {
     'all-users': { alias: 'A', type: 'boolean', describe: "All users' jobs, not only yours", excludes: ['application', 'local'] },
     local: { type: 'boolean', describe: 'Jobs on this machine, submitted with --local', excludes: ['application', ...CLUSTER_ONLY] },
@@ -37,8 +37,8 @@ export const topCommand = defineCommand({
 });
 
 async function topOfJob(application: string, output: OutputFormat, cluster: ClusterArguments, options: TopOptions): Promise<void> {
-  const { connectJob } = await import('../../../connections/connect-job.ts');
-  await closing(await connectJob(application, cluster), async (connection) => {
+  const { connectNamed } = await import('../job-named.ts');
+  await closing(await connectNamed(application, cluster), async (connection) => {
     if (output !== 'table') {
       return await show(output, 'Job', [await connection.observe()], () => []);
     }

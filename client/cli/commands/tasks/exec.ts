@@ -1,12 +1,12 @@
 import { defineCommand } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, TASK } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB, TASK } from '../shared-options.ts';
 import { runSession } from './run-session.ts';
 
 export const execCommand = defineCommand({
   command: 'exec <application> <task> [command..]',
   describe: 'Run a command in a running task: tony-ts exec APPLICATION worker:0 -- nvidia-smi',
   positionals: {
-    application: APPLICATION_ID,
+    application: JOB,
     task: TASK,
     command: { type: 'string', array: true, describe: 'Program and arguments, after --' },
   },

@@ -1,12 +1,12 @@
 import { checkFeedName } from '../../../feed/feed-name.ts';
 import { checkedText, defineCommand } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB } from '../shared-options.ts';
 
 export const feedCommand = defineCommand({
   command: 'feed <application> <feed>',
   describe: 'Send records from standard input to a feed of a running job',
   positionals: {
-    application: APPLICATION_ID,
+    application: JOB,
     feed: {
       type: 'string',
       demandOption: true,
@@ -39,7 +39,9 @@ export const feedCommand = defineCommand({
     const { TonyError } = await import('../../../../platform/errors.ts');
     const line = progressLine(process.stderr);
     const stop = new AbortController();
-    const writer = await openFeed(application, feed, {
+    const { jobId } = await import('../job-named.ts');
+    const id = await jobId(application, cluster);
+    const writer = await openFeed(id, feed, {
       ...cluster,
       ...(producer === undefined ? {} : { producer }),
       signal: stop.signal,
@@ -51,7 +53,7 @@ export const feedCommand = defineCommand({
           'INTERRUPTED',
           `Interrupted before the end of feed ${feed}: the job is still waiting for records from this producer.`,
           {
-            hint: `To continue, run tony-ts feed ${application} ${feed} --producer ${writer.producer}, and add --skip-received to send the same input again. To end the feed, run it with empty input.`,
+            hint: `To continue, run tony-ts feed ${id} ${feed} --producer ${writer.producer}, and add --skip-received to send the same input again. To end the feed, run it with empty input.`,
           },
         ),
       ),

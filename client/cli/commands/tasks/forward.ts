@@ -1,13 +1,13 @@
 import { parsePorts } from '../../../sessions/parse-ports.ts';
 import { defineCommand } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, TASK } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB, TASK } from '../shared-options.ts';
 import { noticeWriter } from './run-session.ts';
 
 export const forwardCommand = defineCommand({
   command: 'forward <application> <task> <port>',
   describe: 'Forward a port on this machine to a port of a running task',
   positionals: {
-    application: APPLICATION_ID,
+    application: JOB,
     task: TASK,
     port: {
       type: 'string',
@@ -19,11 +19,11 @@ export const forwardCommand = defineCommand({
   options: { ...CLUSTER_OPTIONS },
   epilogue: 'The command listens on 127.0.0.1, and runs until you press Ctrl-C or the job ends.',
   handler: async ({ application, task, port, ...cluster }) => {
-    const { connectJob } = await import('../../../connections/connect-job.ts');
+    const { connectNamed } = await import('../job-named.ts');
     const { forwardPort } = await import('../../../sessions/forward-port.ts');
     const { untilSignal } = await import('../../../terminal/until-signal.ts');
     const ports = parsePorts(port);
-    const connection = await connectJob(application, cluster);
+    const connection = await connectNamed(application, cluster);
     const onNotice = await noticeWriter();
     try {
       const forwarded = await forwardPort(connection, task, ports.port, { localPort: ports.localPort, onNotice });

@@ -1,6 +1,6 @@
 import { parsePorts } from '../../../sessions/parse-ports.ts';
 import { defineCommand, parsedText } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_ONLY, CLUSTER_OPTIONS, durationText, JOB_FILE_OPTION, SET_OPTION } from '../shared-options.ts';
+import { CLUSTER_ONLY, CLUSTER_OPTIONS, durationText, JOB, JOB_FILE_OPTION, SET_OPTION } from '../shared-options.ts';
 
 const IDLE_MS = 3_600_000;
 
@@ -11,7 +11,7 @@ function localPortText(text: string): number {
 export const notebookCommand = defineCommand({
   command: 'notebook [application]',
   describe: 'Run JupyterLab in a container, and open it in your browser through a tunnel',
-  positionals: { application: { ...APPLICATION_ID, demandOption: false, describe: 'ID of a running notebook to connect to' } },
+  positionals: { application: { ...JOB, demandOption: false, describe: 'ID of a running notebook to connect to' } },
   options: {
     conf: {
       ...JOB_FILE_OPTION,
@@ -49,7 +49,7 @@ export const notebookCommand = defineCommand({
     'A notebook is idle while it runs no cell and you change nothing in the browser.',
   handler: async ({ application, port, local = false, detach = false, ...args }) => {
     const { TonyError } = await import('../../../../platform/errors.ts');
-    const { connectJob } = await import('../../../connections/connect-job.ts');
+    const { connectNamed } = await import('../job-named.ts');
     const { howToConnect, runNotebook } = await import('../../../notebook/run-notebook.ts');
     const { submitNotebook } = await import('../../../notebook/submit-notebook.ts');
     const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');
@@ -66,7 +66,7 @@ export const notebookCommand = defineCommand({
     const job =
       application === undefined
         ? await submitNotebook({ ...rest, set, local, idleMs: idle }, { ...cluster, detach: local && detach }, say, stop.signal)
-        : await connectJob(application, cluster);
+        : await connectNamed(application, cluster);
     try {
       if (detach) {
         process.stdout.write(`${job.id}\n`);

@@ -10,12 +10,12 @@ export async function runSession(
   cluster: ClusterArguments,
   run: (job: JobConnection, signal: AbortSignal) => Promise<number>,
 ): Promise<void> {
-  const { connectJob } = await import('../../../connections/connect-job.ts');
+  const { connectNamed } = await import('../job-named.ts');
   const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');
   const { untilSignal } = await import('../../../terminal/until-signal.ts');
   const stop = new AbortController();
   try {
-    const job = await connectJob(application, cluster);
+    const job = await connectNamed(application, cluster);
     void untilSignal().then(() => stop.abort());
     process.exitCode = await run(job, stop.signal).finally(() => job.close());
   } catch (error) {

@@ -1,11 +1,11 @@
 import { defineCommand } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_OPTIONS, TASK } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB, TASK } from '../shared-options.ts';
 import { noticeWriter, runSession } from './run-session.ts';
 
 export const shellCommand = defineCommand({
   command: 'shell <application> <task>',
   describe: 'Open a shell in a running task',
-  positionals: { application: APPLICATION_ID, task: TASK },
+  positionals: { application: JOB, task: TASK },
   options: { ...CLUSTER_OPTIONS },
   epilogue:
     "The shell runs with the working directory and environment of the task's program. " +
