@@ -54,6 +54,8 @@ test.each([
       code: status === 400 ? 'USAGE' : 'NOT_FOUND',
       message: expect.stringMatching(/\.$/),
       hint: '',
+      exitCode: 2,
+      retryable: false,
     });
   }
 });
