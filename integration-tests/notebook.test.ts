@@ -44,7 +44,7 @@ test('tony-ts notebook runs cells in a container, and keeps its token out of log
   again.signal('SIGINT');
   expect(await again.result).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('The notebook continues.') });
   await cluster.run(['kill', id, '--yes']);
-  expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+  expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'KILLED' });
 });
 
 test('Ctrl-C ends a notebook that the command has started', async () => {
@@ -54,7 +54,7 @@ test('Ctrl-C ends a notebook that the command has started', async () => {
   const [id] = await notebook.output(/application_\d+_\d+/);
   notebook.signal('SIGINT');
   expect(await notebook.result).toMatchObject({ exitCode: 130, stderr: expect.stringContaining('because you interrupted') });
-  expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+  expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'KILLED' });
 });
 
 test('a detached notebook on this machine outlives the command', async () => {

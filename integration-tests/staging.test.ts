@@ -65,7 +65,7 @@ async function end(id: string, env: Record<string, string> = {}): Promise<void> 
   const { exitCode, stdout } = await cluster.run(['kill', id], { env });
   expect(stdout).toContain(`killed ${id}`);
   expect(exitCode).toBe(0);
-  expect(await cluster.application(id)).toMatchObject({ state: 'KILLED' });
+  expect(await cluster.application(id)).toMatchObject({ finalStatus: 'KILLED' });
 }
 
 test('submit makes uploaded files private, and on a repeated submit uploads only changed files', async () => {

@@ -76,7 +76,7 @@ test('Ctrl-C detaches from a job or kills it, as the user chooses, and every tab
   await attached.sees(/kill the job \(k\)/);
   attached.type('k');
   expect(await attached.exitCode).toBe(1);
-  expect(attached.text()).toContain(`${id} KILLED`);
+  expect(attached.text()).toContain(`${id} killed`);
   await noneLeft(cluster, id);
 });
 

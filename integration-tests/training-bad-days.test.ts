@@ -19,7 +19,7 @@ interface Training {
   goOn(): Promise<void>;
   /** [generation, step] of each step of rank 0, in execution order. */
   steps(): Promise<[number, number][]>;
-  result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; masterAttempt: number; diagnostics: string }>;
+  result(): Promise<{ state: string; metrics: Record<string, number>; generations: number; masterAttempt: number; message: string }>;
 }
 
 /** Number of steps for all examples: 1 epoch of 60,000 examples in batches of 128. An undisturbed run reaches 98.1 % accuracy. */
@@ -75,7 +75,7 @@ async function watch(step: number) {
       const final = JSON.parse((await cluster.hdfsRead(`/user/${USER}/.tony-ts/history/${id}/final.json`)).toString()) as JobStatus;
       expect(jsonLines(lines).length).toBeGreaterThan(0);
       const { state, generations, masterAttempt, message } = final;
-      return { state, metrics: { ...final.metrics }, generations, masterAttempt, diagnostics: message };
+      return { state, metrics: { ...final.metrics }, generations, masterAttempt, message };
     },
   };
 }

@@ -435,7 +435,7 @@ test('status, list, logs and top report an ApplicationMaster that hangs, and the
   expect(programs.filter(isAlive)).toEqual(programs);
   expect(await job.status()).toMatchObject({ state: 'running', generations: 1, masterAttempt: 1 });
   expect((await cluster.run(['kill', job.id])).exitCode).toBe(0);
-  expect(await cluster.ended(job.id)).toMatchObject({ state: 'KILLED' });
+  expect(await cluster.ended(job.id)).toMatchObject({ finalStatus: 'KILLED' });
   await noneLeft(cluster, job.id);
   expect(programs.filter(isAlive)).toEqual([]);
 });

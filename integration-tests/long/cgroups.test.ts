@@ -57,7 +57,7 @@ describe.skipIf(problem !== null)('cgroups', () => {
     expect([small[0], large[0]]).toEqual([256, 512]);
     expect((large[1] ?? 0) / (small[1] ?? 1)).toBeCloseTo(2, 1);
     await cluster.run(['kill', id]);
-    expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+    expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'KILLED' });
     await noneLeft(cluster, id);
   });
 });

@@ -82,7 +82,7 @@ describe('Airflow', { timeout: 900_000 }, () => {
     const limited = dagOf(', execution_timeout=timedelta(seconds=30)');
     const { exitCode, output } = await testDag(limited, 'one', 'exec sleep 1000');
     const [, id = ''] = /killing (application_\d+_\d+)/.exec(output) ?? [];
-    expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+    expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'KILLED' });
     expect(exitCode).toBe(1);
   });
 });
@@ -125,7 +125,7 @@ describe('run.sh', () => {
     process.kill(group, 'SIGTERM');
     await pause(YARN_GRACE_MS);
     process.kill(group, 'SIGKILL');
-    expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+    expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'KILLED' });
   });
 
   test('kills the job when the script is ended during the submission', async () => {
@@ -135,7 +135,7 @@ describe('run.sh', () => {
       describe: 'the script has submitted the job',
     });
     script.kill('SIGTERM');
-    expect(await cluster.ended(submitted.id)).toMatchObject({ state: 'KILLED' });
+    expect(await cluster.ended(submitted.id)).toMatchObject({ finalStatus: 'KILLED' });
     expect((await ended).exitCode).not.toBe(0);
   });
 });

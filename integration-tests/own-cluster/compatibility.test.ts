@@ -124,7 +124,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
       expect(refused).toMatchObject({ exitCode: 4, stderr: expect.stringContaining(`a job of ${USER}, and ${other} is not allowed`) });
     }
     expect(await as('dave', ['kill', id])).toMatchObject({ exitCode: 0 });
-    expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+    expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'KILLED' });
     await noneLeft(cluster, id);
 
     const before = await cluster.hdfsTree(`/user/${USER}/.tony-ts`);
@@ -147,7 +147,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     const id = await submit(['name: sleeping', ...SLEEPING]);
     await cluster.reached(id, allRun);
     expect(await run(['kill', id])).toMatchObject({ exitCode: 0 });
-    expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+    expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'KILLED' });
     await noneLeft(cluster, id);
 
     onTestFinished(() => cluster.hdfsRemove('/apps/tony-ts'));

@@ -152,7 +152,7 @@ describe.skipIf(problem !== null).each(['container-executor', 'kerberos+containe
     const { stdout } = await execute('find', [...places(`logs/${id}`), '-type', 'f', '!', '-perm', '-040']);
     expect(stdout).toBe('');
     await as('alice', ['kill', id]);
-    expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+    expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'KILLED' });
   });
 
   test('no process outlives a killed job, even if it ignores SIGTERM or has its own session', async () => {
@@ -161,7 +161,7 @@ describe.skipIf(problem !== null).each(['container-executor', 'kerberos+containe
     const id = await submit('bob', [...lines, 'roles: {worker: {instances: 2, resources: {memory: 256m}}}']);
     await reached('bob', id, isRunning);
     expect(await as('bob', ['kill', id])).toMatchObject({ exitCode: 0 });
-    expect(await cluster.ended(id)).toMatchObject({ state: 'KILLED' });
+    expect(await cluster.ended(id)).toMatchObject({ finalStatus: 'KILLED' });
     await noneLeft(cluster, id);
   });
 });
