@@ -53,9 +53,9 @@ test('loadSite returns the defaults without a site file', async () => {
 });
 
 test('error messages name the site file', async () => {
-  put(own, 'histori: {}');
+  put(own, 'quota: {}');
   const loading = loadSite({ folders: [own], storage: holding({}), defaultFs: 'hdfs://nn' });
-  await expect(loading).rejects.toThrow(`${join(own, 'tony-site.yaml')}:1:1  histori: is not a known key; did you mean \`history\`?`);
+  await expect(loading).rejects.toThrow(`${join(own, 'tony-site.yaml')}:1:1  quota: is not a known key; did you mean \`quotas\`?`);
   mkdirSync(join(hadoop, 'tony-site.yaml'), { recursive: true });
   await expect(loadSite({ folders: [hadoop], storage: holding({}), defaultFs: 'hdfs://nn' })).rejects.toMatchObject({
     code: 'SITE_UNREADABLE',

@@ -23,7 +23,7 @@ function refusal(call: () => void): string {
 test('rejects a job that lacks final values, listing all of them, and accepts the job that loadJob returns', () => {
   const site = parseSite('final: {heartbeat: {interval: 3s}, queue: research, roles: {worker: {nodeLabel: a100}}}', '/etc/site.yaml');
   expect(refusal(() => refuseNotFinal(parseJob(JOB, { file: 'x', folder: '/' }), site))).toBe(
-    `FINAL_VALUES 2: The job lacks 3 final values of /etc/site.yaml:
+    `FINAL_VALUES 4: The job lacks 3 final values of /etc/site.yaml:
   queue: research (the job: default)
   heartbeat.interval: 3s (the job: 1s)
   roles.worker.nodeLabel: a100 (the job: t4)`,
@@ -56,7 +56,7 @@ test('final values for roles apply to a role named tensorboard, but not to the T
 test('rejects a job that exceeds limits, listing all of them', () => {
   const site = parseSite('quotas: {roles: {worker: {instances: 2, job: {vcores: 1}}}}', '/etc/site.yaml');
   expect(refusal(() => refuseBeyondQuotas(parseJob(JOB, { file: 'x', folder: '/' }), ALICE, site))).toBe(
-    `QUOTA_EXCEEDED 2: The job exceeds 2 limits set in /etc/site.yaml:
+    `QUOTA_EXCEEDED 4: The job exceeds 2 limits set in /etc/site.yaml:
   quotas.roles.worker.instances: role worker requests 3 tasks, but the limit is 2
     fits: instances: 2 in total
   quotas.roles.worker.job.vcores: role worker requests 3 vcores in total, but the limit is 1 vcore
