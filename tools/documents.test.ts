@@ -210,7 +210,7 @@ test('every function that docs/library.md names is exported', async () => {
   expect(methods.filter((name) => !(name in JobHandle.prototype))).toEqual([]);
 });
 
-/** Types with fields that docs/job-api.md lists, each under a heading with the type's name. */
+/** Types with fields that docs/job-api/fields.md lists, each under a heading with the type's name. */
 const DESCRIBED_TYPES: Readonly<Record<string, readonly string[]>> = {
   'conf/status/status.ts': [
     'TaskStatus',
@@ -232,8 +232,8 @@ const DERIVED_TYPES: Readonly<Record<string, readonly string[]>> = {
   YarnReport: [...Object.keys(yarnReport(yarnApplication())), 'attempts?'],
 };
 
-test('docs/job-api.md lists exactly the fields of the types that it describes', async () => {
-  const page = documents.find(({ name }) => name === 'docs/job-api.md')?.text ?? '';
+test('docs/job-api/fields.md lists exactly the fields of the types that it describes', async () => {
+  const page = documents.find(({ name }) => name === 'docs/job-api/fields.md')?.text ?? '';
   const declared = await Promise.all(
     Object.entries(DESCRIBED_TYPES).map(async ([file, types]) => {
       const source = await readFile(path.join(ROOT, file), 'utf8');
@@ -241,7 +241,7 @@ test('docs/job-api.md lists exactly the fields of the types that it describes', 
     }),
   );
   for (const [type, fields] of [...declared.flat(), ...Object.entries(DERIVED_TYPES)]) {
-    const [, section = ''] = page.split(`### \`${type}\`\n`);
+    const [, section = ''] = page.split(`## \`${type}\`\n`);
     const rows = (section.split(/^##/m)[0] ?? '').split('\n').filter((line) => line.startsWith('| `'));
     const listed = rows.flatMap((row) =>
       [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`(\??)/g)].map(([, name, mark]) => `${name}${mark}`),
@@ -261,7 +261,7 @@ function declaredFields(source: string, type: string): string[] {
 
 /** Other names in capitals: environment variables and Hadoop's policies for HTTPS. */
 const VARIABLE =
-  /^(TONY|HADOOP|AWS|CUDA)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|NODE_OPTIONS|HTTPS_PROXY|(NCCL|GLOO)_SOCKET_IFNAME|APPLICATION_ID|TZ|LANG|LANGUAGE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE)$|^(HTTP_ONLY|HTTPS_ONLY|HTTP_AND_HTTPS|LENIENT|STRICT)$/;
+  /^(TONY|HADOOP|AWS|CUDA)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|NODE_OPTIONS|HTTPS_PROXY|(NCCL|GLOO)_SOCKET_IFNAME|APPLICATION_ID|TMPDIR|TZ|LANG|LANGUAGE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE)$|^(HTTP_ONLY|HTTPS_ONLY|HTTP_AND_HTTPS|LENIENT|STRICT)$/;
 
 test('every error code in the documents exists', () => {
   const yarnStates: readonly string[] = [...applicationStateSchema.options, 'SUCCEEDED'];
@@ -277,9 +277,9 @@ test('every error code in the documents exists', () => {
   expect(wrong).toEqual([]);
 });
 
-test("docs/frameworks.md lists every variable that a framework's programs get", () => {
-  const page = documents.find(({ name }) => name === 'docs/frameworks.md');
-  const listed = new Set(inlineCode(page as Document));
+test("docs/frameworks.md and the pages of the frameworks list every variable that a framework's programs get", () => {
+  const pages = documents.filter(({ name }) => name.startsWith('docs/frameworks'));
+  const listed = new Set(pages.flatMap(inlineCode));
   for (const framework of FRAMEWORK_NAMES) {
     expect([...frameworkOf(framework).reserved, framework].filter((name) => !listed.has(name))).toEqual([]);
   }

@@ -42,7 +42,7 @@ const RUNTIME = 340 * MEBIBYTE;
 const SLOT = /^optimizer:(\w+):\d+:/;
 
 /**
- * Estimates the peak memory of a container whose program trains on the `native` backend. docs/training.md describes the formula and how
+ * Estimates the peak memory of a container whose program trains on the `native` backend. docs/training/speed-and-memory.md describes the formula and how
  * accurate it is.
  */
 export function estimateMemory(needs: MemoryNeeds): MemoryEstimate {

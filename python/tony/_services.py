@@ -1,4 +1,4 @@
-"""Sends requests to the executor. docs/frameworks.md describes the protocol."""
+"""Sends requests to the executor. docs/frameworks/other-languages.md describes the protocol."""
 
 import json
 import os

@@ -41,7 +41,7 @@ PathText = Union[str, "os.PathLike[str]"]
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """One of a job's tasks. docs/job-api.md describes the states."""
+    """One of a job's tasks. docs/job-api/fields.md describes the states."""
 
     role: str
     index: int
@@ -66,7 +66,7 @@ class Urls:
 
 @dataclass(frozen=True)
 class Job:
-    """A job, as `submit`, `status`, `list` and `wait` return it. docs/job-api.md describes the fields."""
+    """A job, as `submit`, `status`, `list` and `wait` return it. docs/job-api/fields.md describes the fields."""
 
     id: str
     name: str

@@ -111,7 +111,7 @@ function parseQuestion(service: string, body: Uint8Array): Readonly<Record<strin
 
 function invalidRequest(service: string): TonyError {
   return new TonyError('DATA_INVALID', `the request for ${service} is invalid`, {
-    hint: 'Check the fields of the request: docs/frameworks.md, "The protocol".',
+    hint: 'Check the fields of the request: docs/frameworks/other-languages.md, "The protocol".',
   });
 }
 

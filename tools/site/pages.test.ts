@@ -5,7 +5,7 @@ import { pageUrl, type SidebarEntry, sidebarOf } from './pages.ts';
 test('links become addresses of the site, and files that are not pages are collected', () => {
   const files = new Set<string>();
   const url = (href: string, page = 'docs/admin/decide.md') => pageUrl(href, page, files);
-  expect(url('../security.md#https')).toBe('/docs/security.html#https');
+  expect(url('../security.md#sessions')).toBe('/docs/security.html#sessions');
   expect(url('README.md', 'docs/faq.md')).toBe('/docs/index.html');
   expect(url('../../examples/mnist')).toBe('/examples/mnist/index.html');
   expect(url('#ports')).toBe('#ports');

@@ -28,7 +28,7 @@ import type { RayPlan } from '../prepare-ray.ts';
  * All processes of Ray authenticate each other with a token that is derived from the job's key. The executor ends them with the program.
  */
 
-/** Files in TMPDIR, which the executor empties before each run. docs/frameworks.md names the token's. */
+/** Files in TMPDIR, which the executor empties before each run. docs/frameworks/ray.md names the token's. */
 const TOKEN = 'ray-token';
 const FOLDER = 'ray';
 const LOG = 'ray-start.log';
