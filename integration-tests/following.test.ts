@@ -179,7 +179,7 @@ describe.each([
     const id = ID.exec(stdout)?.[0] ?? '';
     const logs = start(['logs', id, 'worker:0', '-f']);
     await logs.output(/^line 1$/m);
-    expect((await run(['status', id, '--output', 'json'])).stdout).toContain('"result":null');
+    expect((await run(['status', id, '--output', 'json'])).stdout).toContain('"state":"running"');
     await writeFile(gate, '');
     expect(await logs.result).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/line 6\n$/) });
   });

@@ -92,7 +92,7 @@ describe.each([
     const at = await place();
     const { id, open } = await submitted(at);
     const following = at.start(['events', id, '-f', '--output', 'json']);
-    await following.output(/^(?=.*"event":"program-started")(?=.*"role":"worker")(?=.*"index":0\b).*$/m);
+    await following.output(/^(?=.*"type":"program-started")(?=.*"role":"worker")(?=.*"index":0\b).*$/m);
     expect((await at.run(['events', id, '--type', 'program-started'])).stdout).toMatch(/ worker:0 +program-started /);
     await running(at, id);
     const tops = [80, 200].map((columns) => at.terminal(['top', id, '--interval', '200ms'], columns));
@@ -124,8 +124,8 @@ describe.each([
     const { exitCode, stdout } = await following.result;
     expect(exitCode).toBe(0);
     const followed = jsonLines(stdout);
-    expect(followed[0]).toMatchObject({ event: 'master-registered' });
-    expect(followed.at(-1)).toMatchObject({ event: 'job-finished' });
+    expect(followed[0]).toMatchObject({ type: 'master-registered' });
+    expect(followed.at(-1)).toMatchObject({ type: 'job-finished' });
     const kept = jsonLines((await at.run(['events', id, '--output', 'json'])).stdout);
     expect(followed).toEqual(kept);
     expect((await at.run(['events', id, '--type', 'nonsense'])).stderr).toContain('The job has no events of type nonsense.');
@@ -137,7 +137,7 @@ describe.each([
     await running(at, id);
     const page = (await at.run(['describe', id])).stdout;
     expect(page).toMatch(/^ {2}name +looked at$/m);
-    expect(page).toMatch(/^ {2}worker +2 +512 MiB +1 +never +bash run\.sh$/m);
+    expect(page).toMatch(/^ {2}worker +gang +2 +512 MiB +1 +never +bash run\.sh$/m);
     expect(page).toMatch(/^ {2}worker:1 +running .* ago\b/m);
     expect(page).toMatch(/^ {2}worker:1 +1 +container_\w+ /m);
     expect(page).toMatch(/^ {4}API_TOKEN: "\*\*\*"$/m);
@@ -186,7 +186,7 @@ describe.each([
       new RegExp(`^${id} {2}looked at {2}running\n {2}2 worker on \\S+(, \\S+)?; 1 watcher on \\S+\n {2}the job has taken `),
     );
     refused.type('\r');
-    expect(await refused.exitCode).toBe(1);
+    expect(await refused.exitCode).toBe(130);
     expect(refused.text()).toContain('The job was not killed.');
     const interrupted = at.terminal(['kill', id], 80);
     await interrupted.sees(/Kill this job\?/);

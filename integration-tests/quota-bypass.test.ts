@@ -166,8 +166,8 @@ describe('a later job waits for an earlier job that its user may not view', () =
 
   async function status(id: string, user: string): Promise<{ readonly state: string; readonly message: string } | null> {
     const { stdout } = await cluster.run(['status', id, '--output', 'json'], { env: { HADOOP_USER_NAME: user } });
-    const [first] = jsonLines(stdout) as unknown as readonly { readonly status: { state: string; message: string } | null }[];
-    return first?.status ?? null;
+    const [first] = jsonLines(stdout) as unknown as readonly { readonly state: string; readonly message: string }[];
+    return first ?? null;
   }
 
   test.each<[string, () => Promise<string>]>([

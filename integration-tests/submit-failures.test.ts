@@ -48,13 +48,13 @@ describe('submit to an unavailable cluster', () => {
     expect(doctor.exitCode).toBe(4);
     const findings = jsonLines(doctor.stdout);
     expect(Object.fromEntries(findings.map(({ name, state }) => [name, state]))).toMatchObject({
-      ResourceManager: 'good',
-      NameNode: 'bad',
-      identity: 'unknown',
-      'staging folder': 'unknown',
-      queue: 'good',
+      ResourceManager: 'ok',
+      NameNode: 'error',
+      identity: 'skipped',
+      'staging folder': 'skipped',
+      queue: 'ok',
     });
-    expect(findings.find(({ name }) => name === 'NameNode')?.remedy).toContain('NameNode');
+    expect(findings.find(({ name }) => name === 'NameNode')?.hint).toContain('NameNode');
     await cluster.heal();
     expect(await cluster.hdfsTree(STAGING)).toEqual(before);
   });

@@ -117,7 +117,12 @@ test('logs -f waits for the job to start, and continues after an outage of the R
     expect(texts.filter((text) => text === 'begun 1')).toHaveLength(1);
     expect(texts.at(-1)).toBe('through');
   }
-  expect(lines[0]).toEqual({ task: expect.any(String), container: expect.stringMatching(/^container_/), file: 'stdout', text: 'begun 1' });
+  expect(lines[0]).toMatchObject({
+    task: expect.any(String),
+    containerId: expect.stringMatching(/^container_/),
+    file: 'stdout',
+    text: 'begun 1',
+  });
   expect(lines.map(({ text }) => text)).toContain('begun 2');
 
   const later = await until(

@@ -178,7 +178,7 @@ test('Ctrl-C ends logs -f, but not the job', async () => {
   await terminal.sees(/^begun$/m);
   terminal.type('\x03');
   expect(await ended(terminal, 130)).not.toMatch(/error|abort/i);
-  expect((await runCommand(['status', id, '--output', 'json'], { env: place.env })).stdout).toContain('"result":null');
+  expect((await runCommand(['status', id, '--output', 'json'], { env: place.env })).stdout).toContain('"state":"running"');
   await writeFile(place.gate, '');
   expect(await runCommand(['attach', id], { env: place.env })).toMatchObject({ exitCode: 0 });
 });

@@ -22,7 +22,7 @@ test('through Knox, which requires HTTPS and HTTP Basic, a job trains and doctor
   });
   const { id } = await trainOnRows(cluster, { folder, name: 'knox', env, rows: `hdfs:///user/${USER}/rows` });
   expect(await resultOf(cluster, id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
-  expect((await nameNodeOf(cluster, env)).text).toBe(`hdfs://ns1 through the gateway ${knox.url}`);
+  expect((await nameNodeOf(cluster, env)).message).toBe(`hdfs://ns1 through the gateway ${knox.url}`);
   const stored = await cluster.hdfsTree(`/user/${USER}/.tony-ts/history/${id}`);
   const texts = await Promise.all(stored.filter(({ type }) => type === 'FILE').map(async (file) => cluster.hdfsRead(file.path)));
   expect(Buffer.concat(texts).includes('pass:word')).toBe(false);

@@ -80,7 +80,7 @@ test('through HttpFS, a job trains without a connection to the NameNodes and Dat
   });
   const { id } = await train('gateway', env, `hdfs:///user/${USER}/rows`);
   expect(await onFirst(id)).toEqual({ checkpoints: ['step-6'], sum: SUM });
-  expect((await nameNodeOf(cluster, env)).text).toBe(`hdfs://ns1 through the gateway ${address('httpfs')}`);
+  expect((await nameNodeOf(cluster, env)).message).toBe(`hdfs://ns1 through the gateway ${address('httpfs')}`);
 });
 
 test('with a mount table as default file system, a job stages, reads, trains and logs across two nameservices', async () => {
@@ -99,7 +99,7 @@ test('with a mount table as default file system, a job stages, reads, trains and
   expect((await storage.list('hdfs://ns2/two/checkpoints')).map(({ name }) => name)).toContain('step-6');
   await expectSeen(storage, 'hdfs://ns2/two/files');
   storage.close();
-  expect((await nameNodeOf(cluster, env)).text).toContain(`hdfs://ns2 by WebHDFS at ${address('namenode-2')}`);
+  expect((await nameNodeOf(cluster, env)).message).toContain(`hdfs://ns2 by WebHDFS at ${address('namenode-2')}`);
 });
 
 test('with webhdfs:// URIs, a job needs only the web addresses of the NameNodes', async () => {
