@@ -116,7 +116,7 @@ test('a failed replacement is reported once with its hint, and retried until it 
   const fetch = async () => {
     attempts++;
     if (!works) {
-      throw new TonyError('KERBEROS_TOOL_MISSING', 'The program kinit was not found on this machine.');
+      throw new TonyError('KERBEROS_TOOL_NOT_FOUND', 'The program kinit was not found on this machine.');
     }
     return { tokens: [token('issued', Date.now() + 7 * DAY)], endsAt: Date.now() + DAY };
   };

@@ -152,7 +152,7 @@ describe('a feed on this machine', () => {
     const address = JSON.parse(readFileSync(place, 'utf8')) as { token: string; attempt: number };
     writeFileSync(place, JSON.stringify({ ...address, token: '0'.repeat(address.token.length) }));
     const stranger = await openFeed(id, 'numbers', { localRoot: root });
-    await expect(stranger.end()).rejects.toMatchObject({ code: 'FEED_REFUSED' });
+    await expect(stranger.end()).rejects.toMatchObject({ code: 'FEED_DENIED' });
     writeFileSync(place, JSON.stringify(address));
 
     const { pid } = JSON.parse(readFileSync(paths.masterAddress, 'utf8')) as { pid: number };

@@ -65,7 +65,7 @@ test('the access key comes from a credential provider on HDFS, with the password
   const readHdfs = (uri: string) => readIfStored(hdfs, uri);
   const sources = { environment: { AWS_SHARED_CREDENTIALS_FILE: '/nonexistent' }, hadoop: { configuration, readHdfs } };
   await expect(s3Finder(sources)(bucket)).rejects.toMatchObject({
-    code: 'S3_CREDENTIALS_MISSING',
+    code: 'S3_CREDENTIALS_NOT_FOUND',
     message: expect.stringContaining('Permission denied'),
   });
   await cluster.hdfsGive(file, USER);

@@ -269,7 +269,7 @@ describe('when a user changes the settings of the command,', () => {
   test('submitJob rejects a job without the final values before any upload', async () => {
     const job = parseJob(`name: j\nframework: none\nruntime: system\ncommand: 'true'\n${ALLOWED}`, { file: 'x', folder });
     const environment = cluster.clientEnvironment();
-    await expect(submitJob(job, { environment })).rejects.toMatchObject({ code: 'FINAL_VALUES' });
+    await expect(submitJob(job, { environment })).rejects.toMatchObject({ code: 'FINAL_VALUES_MISMATCH' });
     const settled = parseJob(`name: j\nframework: none\nruntime: system\ncommand: 'true'\n${ALLOWED}`, {
       file: 'x',
       folder,

@@ -116,7 +116,7 @@ test("an application's container receives its files, environment and secrets, an
   expect(Buffer.from(tokens, 'base64').includes(secret)).toBe(true);
 
   await expect(ResourceManager.of(configuration, 'bob').kill(applicationId)).rejects.toMatchObject({
-    code: 'RM_REFUSED',
+    code: 'RM_DENIED',
     message: expect.stringContaining('bob'),
   });
   // The response may still contain the state before the kill.
@@ -166,15 +166,15 @@ test("the client reads a user's groups as the cluster resolves them", async () =
 
 test('rejected requests report the cause', async () => {
   await expect(resourceManager.application('application_1_0001')).rejects.toMatchObject({
-    code: 'APPLICATION_NOT_FOUND',
+    code: 'JOB_NOT_FOUND',
     message: expect.stringContaining('application_1_0001'),
   });
-  await expect(resourceManager.attempts('application_1_0001')).rejects.toMatchObject({ code: 'APPLICATION_NOT_FOUND' });
-  await expect(resourceManager.kill('application_1_0001')).rejects.toMatchObject({ code: 'APPLICATION_NOT_FOUND' });
+  await expect(resourceManager.attempts('application_1_0001')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' });
+  await expect(resourceManager.kill('application_1_0001')).rejects.toMatchObject({ code: 'JOB_NOT_FOUND' });
   expect(await resourceManager.proxy('application_1_0001', '')).toBeNull();
   const { applicationId } = await resourceManager.newApplication();
   await expect(resourceManager.submit(shell(applicationId, 'true', { memoryMb: 1_000_000 }))).rejects.toMatchObject({
-    code: 'RM_REFUSED',
+    code: 'RM_DENIED',
     message: expect.stringContaining('memory'),
   });
 });

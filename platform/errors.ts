@@ -29,7 +29,7 @@ export const ERROR_CODES = {
       'The job requests more than tony-site.yaml allows for its roles, user, groups or queue. The message lists every exceeded limit and what would fit.',
     hint: 'Request less, or ask the cluster admin for more. `tony-ts quotas show` lists all limits.',
   },
-  FINAL_VALUES: {
+  FINAL_VALUES_MISMATCH: {
     exit: 4,
     means: 'A program submitted a job that lacks the final values from tony-site.yaml, because it loaded the job without the site file.',
     hint: "Pass the cluster's site file to loadJob: loadJob(path, { site: await siteFor(options) }).",
@@ -40,7 +40,7 @@ export const ERROR_CODES = {
       'The history server, or `tony-ts forward`, cannot listen on this address and port, usually because another process already uses the port.',
     hint: 'Choose another port with --port, or another address of this machine with --listen.',
   },
-  HISTORY_UNKNOWN: {
+  HISTORY_NOT_FOUND: {
     exit: 2,
     means:
       'No history of this job exists, or several users have a history with this ID and the cluster no longer knows who submitted the application.',
@@ -61,7 +61,7 @@ export const ERROR_CODES = {
     means: 'The job file does not exist or cannot be read.',
     hint: 'Check the path of the job file. To create a job file, run `tony-ts init`.',
   },
-  SOURCE_MISSING: {
+  SOURCE_NOT_FOUND: {
     exit: 2,
     means: "The job's source folder, or one of its input folders, does not exist.",
     hint: 'Correct `source` (or `data`) in job.yaml, where paths are relative to its folder, or --source.',
@@ -71,7 +71,7 @@ export const ERROR_CODES = {
     means: 'A file in the source folder cannot be read, or it changed while it was being packed.',
     hint: 'Make the file readable, or exclude it in .tonyignore.',
   },
-  SOURCE_UNSAFE: {
+  SOURCE_INVALID: {
     exit: 2,
     means:
       'The source folder contains a link that points outside the folder or makes the folder contain itself, or an entry that is neither a file nor a folder.',
@@ -82,17 +82,17 @@ export const ERROR_CODES = {
     means: 'The staging folder is not writable, or it belongs to another user.',
     hint: 'Request write access to the folder, or choose another folder with --staging.',
   },
-  FOLDER_UNSAFE: {
+  FOLDER_DENIED: {
     exit: 2,
     means: 'A local folder from which jobs run programs belongs to another user, or other users can write to it.',
     hint: 'Remove write permission for other users, or choose a folder of your own.',
   },
-  APPLICATION_UNKNOWN: {
+  JOB_NOT_FOUND: {
     exit: 2,
     means: 'Neither the ResourceManager nor this machine has a job with this ID.',
-    hint: 'Check the ID. The ResourceManager removes old applications, and tony-ts removes old local jobs.',
+    hint: 'Check the ID: `tony-ts list --all` lists your jobs. The ResourceManager removes old applications, and tony-ts removes old local jobs.',
   },
-  BUNDLES_MISSING: {
+  BUNDLES_NOT_FOUND: {
     exit: 2,
     means: 'tony-ts is not built: the bundles that containers run are missing.',
     hint: 'Run `npm run build` in the tony-ts folder.',
@@ -102,7 +102,7 @@ export const ERROR_CODES = {
     means: 'YARN accepted the kill request, but the job is still running.',
     hint: 'Run `tony-ts kill` again. If the job keeps running, ask the cluster admin to kill it.',
   },
-  KERBEROS_NO_TICKET: {
+  KERBEROS_TICKET_NOT_FOUND: {
     exit: 4,
     means: 'The cluster requires Kerberos, and this user has no ticket.',
     hint: 'Run kinit, or name a keytab: TONY_PRINCIPAL and TONY_KEYTAB, or `kerberos` in tony-site.yaml. klist shows your tickets.',
@@ -112,28 +112,28 @@ export const ERROR_CODES = {
     means: "The user's Kerberos ticket has expired.",
     hint: 'Run kinit again. kinit -R renews a renewable ticket that has not expired yet.',
   },
-  KERBEROS_CLOCK_SKEW: {
+  KERBEROS_CLOCK_MISMATCH: {
     exit: 4,
     means: 'The clocks of this machine, the key distribution center and the daemon differ by more than Kerberos tolerates (5 minutes).',
     hint: 'Run a time service (chrony, ntpd) on all machines, then run kinit again.',
   },
-  KERBEROS_UNKNOWN_SERVER: {
+  KERBEROS_SERVER_NOT_FOUND: {
     exit: 4,
     means: 'The key distribution center has no HTTP principal for a host in the Hadoop configuration.',
     hint: 'In core-site.xml, hdfs-site.xml and yarn-site.xml, use the host names that the principals contain (HTTP/HOST@REALM): usually the full host name, not an alias or an address.',
   },
-  KERBEROS_REALM: {
+  KERBEROS_REALM_DENIED: {
     exit: 4,
     means:
       "The cluster does not accept principals of this realm, or its rules (hadoop.security.auth_to_local) do not cover the user's principal.",
     hint: "Run kinit with a principal of the cluster's realm: kinit USER@REALM. Otherwise, ask the cluster admin to add a rule to hadoop.security.auth_to_local.",
   },
-  KERBEROS_TOOL_MISSING: {
+  KERBEROS_TOOL_NOT_FOUND: {
     exit: 2,
     means: 'A program that Kerberos requires is not installed: klist, kinit, or curl with SPNEGO support.',
     hint: 'Install the missing program (Debian: apt-get install krb5-user curl; Red Hat: dnf install krb5-workstation curl).',
   },
-  SERVER_UNKNOWN: {
+  SERVER_DENIED: {
     exit: 2,
     means:
       "A job or a command names a server that would receive the user's Kerberos ticket, cookie or delegation token, but neither the Hadoop configuration nor the ResourceManager names this server. The server could use them to act as the user.",
@@ -144,7 +144,7 @@ export const ERROR_CODES = {
     means: 'Kerberos authentication failed for a reason that no other code covers. The message contains the reason.',
     hint: 'klist shows your ticket. KRB5_TRACE=/dev/stderr kvno HTTP/HOST shows what Kerberos does.',
   },
-  TOKEN_MISSING: {
+  TOKEN_NOT_FOUND: {
     exit: 4,
     means: 'The file named by HADOOP_TOKEN_FILE_LOCATION cannot be read, or contains no delegation token for a cluster service.',
     hint: 'Submit the job from a machine where you have a Kerberos ticket. Outside a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
@@ -165,17 +165,17 @@ export const ERROR_CODES = {
     means: "None of the cluster's key servers (KMS) issued a delegation token.",
     hint: 'Check that hadoop.security.key.provider.path in core-site.xml names the key servers, and that they are running.',
   },
-  RUNTIME_MISSING: {
+  RUNTIME_NOT_FOUND: {
     exit: 2,
     means: 'The runtime archive named in job.yaml does not exist.',
     hint: 'Correct `runtime` in job.yaml. To build a runtime archive, run `tony-ts runtime build`.',
   },
-  PYTHON_UNRESOLVED: {
+  PYTHON_PACKAGES_NOT_FOUND: {
     exit: 2,
     means: "pip found no set of wheels that satisfies the job's requirements and runs on the nodes.",
     hint: 'Choose another version of the package, or set `version` and `platform` under `python` in job.yaml to those of the nodes. If a package has no wheel, build one with `python3 -m pip wheel` and list the path of the wheel.',
   },
-  PYTHON_NODES: {
+  PYTHON_MISMATCH: {
     exit: 4,
     means: "The job's Python packages do not work on the nodes, according to the last `tony-ts doctor --probe`.",
     hint: 'Set `version` and `platform` under `python` in job.yaml to match the nodes.',
@@ -185,13 +185,13 @@ export const ERROR_CODES = {
     means: 'The YARN application that `tony-ts doctor --probe` started failed before it reported its results.',
     hint: "If the message names GLIBC, the shipped Node.js could not start on the ApplicationMaster's node. Otherwise, read the ApplicationMaster's log with `yarn logs`.",
   },
-  JOB_TOO_LARGE: {
+  RESOURCES_EXCEEDED: {
     exit: 4,
     means:
       "A task or the ApplicationMaster requests more than the cluster's largest container or node offers, the job requests more than its queue can ever provide, or the cluster does not have the resource type.",
     hint: 'Change the values named above in job.yaml. `tony-ts submit --dry-run` shows what the job would request.',
   },
-  JOB_REFUSED: {
+  JOB_DENIED: {
     exit: 4,
     means:
       "The cluster would reject the job: its queue is stopped or cannot use nodes with the job's label, or a total limit in tony-site.yaml is used up and `over` is `fail`. Nothing was uploaded.",
@@ -202,7 +202,7 @@ export const ERROR_CODES = {
     means: 'Ctrl-C or a signal stopped the command before it finished.',
     hint: '',
   },
-  TASK_UNKNOWN: {
+  TASK_NOT_FOUND: {
     exit: 2,
     means: 'The job has no such role or task.',
     hint: 'Write a task as ROLE:INDEX, for example worker:0.',
@@ -212,7 +212,7 @@ export const ERROR_CODES = {
     means: 'A command line or a library call is invalid.',
     hint: 'For a command, see `tony-ts COMMAND --help`. For a call in a program, see docs/training.md.',
   },
-  NO_HADOOP_CONF: {
+  HADOOP_CONF_NOT_FOUND: {
     exit: 2,
     means: 'No cluster is configured: neither HADOOP_CONF_DIR nor HADOOP_HOME is set, and --resource-manager was not given.',
     hint: 'Set HADOOP_CONF_DIR to the folder with core-site.xml and yarn-site.xml. Without a cluster, `tony-ts submit --local` runs jobs on this machine.',
@@ -233,7 +233,7 @@ export const ERROR_CODES = {
     means: 'The truststore named in ssl-client.xml, or the PEM file named in tony-site.yaml, cannot be read.',
     hint: 'Correct ssl.client.truststore.location and its password in ssl-client.xml, or tls.ca in tony-site.yaml.',
   },
-  GATEWAY_CREDENTIALS: {
+  GATEWAY_CREDENTIALS_INVALID: {
     exit: 2,
     means:
       'The file with the user name and password for HttpFS or Knox cannot be read, other users can read it, or the gateway does not use HTTPS.',
@@ -244,17 +244,12 @@ export const ERROR_CODES = {
     means: 'No ResourceManager answers at its web address.',
     hint: 'Check that the ResourceManager is running, and that its address is correct: --resource-manager, or yarn.resourcemanager.webapp.address (or yarn.resourcemanager.hostname) in yarn-site.xml.',
   },
-  RM_REFUSED: {
+  RM_DENIED: {
     exit: 4,
     means: 'The ResourceManager rejected the request. The message contains the reason.',
     hint: 'Correct the request as described in the message, and try again.',
   },
-  APPLICATION_NOT_FOUND: {
-    exit: 2,
-    means: 'The ResourceManager has no application with this ID, or has already removed it.',
-    hint: 'Check the application ID. `yarn application -list -appStates ALL` lists all applications that the ResourceManager knows.',
-  },
-  HDFS_REFUSED: {
+  HDFS_DENIED: {
     exit: 4,
     means: 'The NameNode requires authentication, and the request did not authenticate this user.',
     hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
@@ -264,7 +259,7 @@ export const ERROR_CODES = {
     means: 'No NameNode or DataNode answers at its web address (WebHDFS).',
     hint: 'Check that the NameNode is running, and that fs.defaultFS and dfs.namenode.http-address are correct.',
   },
-  HDFS_READ_ONLY: {
+  HDFS_UNAVAILABLE: {
     exit: 3,
     means: 'The NameNode is in safe mode: it serves reads, but accepts no changes.',
     hint: 'Wait and try again: after a start, the NameNode leaves safe mode once enough DataNodes have reported their blocks. If `hdfs dfsadmin -safemode get` still prints ON, ask the HDFS admin to end safe mode.',
@@ -274,7 +269,7 @@ export const ERROR_CODES = {
     means: 'The object store does not answer, or answers with a server error.',
     hint: 'Check AWS_ENDPOINT_URL, or fs.s3a.endpoint in core-site.xml, and that this machine and the cluster nodes can reach the object store.',
   },
-  S3_CREDENTIALS_MISSING: {
+  S3_CREDENTIALS_NOT_FOUND: {
     exit: 2,
     means: 'An s3:// URI is used, but no access key is configured.',
     hint: 'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or fs.s3a.access.key and fs.s3a.secret.key in core-site.xml. If a program in the job uses an s3:// URI, name the URI in job.yaml, so that `submit` sends the access key to the job.',
@@ -299,7 +294,7 @@ export const ERROR_CODES = {
     means: 'The disks are full, or an HDFS quota for space or names is used up.',
     hint: 'Free up space on the disk that the message names. On HDFS, run `tony-ts cache prune` or `tony-ts history prune`, or ask the admin to raise the quota.',
   },
-  STORAGE_REFUSED: {
+  STORAGE_DENIED: {
     exit: 4,
     means: 'The file system rejected the operation. The message contains the reason.',
     hint: 'Check the path and the reason in the message.',
@@ -319,17 +314,17 @@ export const ERROR_CODES = {
     means: 'A Hadoop daemon is not reachable at its RPC address.',
     hint: 'Check that the daemon named above is running and reachable from this machine.',
   },
-  RPC_TIMEOUT: {
+  RPC_UNAVAILABLE: {
     exit: 3,
     means: 'A Hadoop daemon accepted a call but did not respond.',
     hint: 'The daemon named above is overloaded or has hung. Its log may show the cause.',
   },
-  RPC_PROTOCOL: {
+  RPC_MISMATCH: {
     exit: 2,
     means: 'The server at the RPC address does not speak the Hadoop RPC protocol.',
     hint: 'Check that the host and port above belong to a Hadoop RPC service.',
   },
-  RPC_REFUSED: {
+  RPC_DENIED: {
     exit: 4,
     means: 'A Hadoop daemon rejected the token or user name of a connection.',
     hint: 'Check that this cluster issued the token.',
@@ -339,7 +334,7 @@ export const ERROR_CODES = {
     means: 'A Hadoop daemon answered a call with an exception. The message contains the exception.',
     hint: 'See the log of the daemon named above.',
   },
-  RPC_CLOSED: {
+  RPC_ENDED: {
     exit: 1,
     means: 'This process was about to exit, so it closed its connection to a Hadoop daemon although calls were pending.',
     hint: 'The log of this process shows why it exited.',
@@ -349,7 +344,7 @@ export const ERROR_CODES = {
     means: 'YARN no longer accepts requests from this ApplicationMaster attempt.',
     hint: 'No action is needed: the application was killed, or another ApplicationMaster attempt has taken over.',
   },
-  RESOURCE_UNKNOWN: {
+  RESOURCE_NOT_FOUND: {
     exit: 4,
     means: 'A task requests a resource type (such as gpus) that the cluster does not have.',
     hint: 'Request a resource type that the cluster has, or ask the admin to add it to resource-types.xml on the ResourceManager.',
@@ -359,7 +354,7 @@ export const ERROR_CODES = {
     means: "A runtime cannot be built on this machine's operating system or architecture.",
     hint: 'Run `tony-ts runtime build --to FILE` on a Linux machine, upload the file to HDFS, and set `runtime` in job.yaml to its URI, such as hdfs:///apps/tony-ts/runtime.tar.gz. Or use `runtime: system`.',
   },
-  RUNTIME_TOOL_MISSING: {
+  RUNTIME_TOOL_NOT_FOUND: {
     exit: 2,
     means:
       'A program that is required to build the runtime or to read python.requirements (npm, python3 with pip, uv, tar or a compiler) is not installed.',
@@ -380,7 +375,7 @@ export const ERROR_CODES = {
     means: 'The compiler failed to build the native part of the runtime.',
     hint: 'Install a C++17 compiler (g++ 8 or newer). To use a different compiler, set CXX.',
   },
-  RUNTIME_NOT_BUILT: {
+  LOCAL_RUNTIME_NOT_FOUND: {
     exit: 2,
     means: 'The command requires a runtime, but no runtime has been built on this machine.',
     hint: 'Build a runtime with `tony-ts runtime build`.',
@@ -390,7 +385,7 @@ export const ERROR_CODES = {
     means: 'The folder in which runtimes are built and kept is not writable, or its disk is full.',
     hint: 'A build needs 2 GB of space and write access. To use another folder, set TONY_CACHE_DIR (or XDG_CACHE_HOME).',
   },
-  RUNTIME_BROKEN: {
+  RUNTIME_INVALID: {
     exit: 2,
     means: 'A runtime was built, but it fails its self-test.',
     hint: 'Rebuild it with `tony-ts runtime build --force`.',
@@ -400,7 +395,7 @@ export const ERROR_CODES = {
     means: 'Another task of the same gang has died or is no longer reachable.',
     hint: 'Training resumes from the newest checkpoint when the lost task is replaced. The log of the lost task shows why it ended.',
   },
-  WIRE_INTEGRITY: {
+  WIRE_INVALID: {
     exit: 1,
     means:
       "Data sent between two of the job's programs was modified, replayed, removed or injected on the network. The job detected the change because its `wire.security` is `authenticated` or `encrypted`.",
@@ -416,7 +411,7 @@ export const ERROR_CODES = {
     means: 'Tasks of the gang make different calls, or pass data of different lengths to the same call.',
     hint: 'Every rank must make the same calls (fit, step, allReduce, barrier) in the same order and with equal lengths.',
   },
-  RANKS_DIFFER: {
+  RANKS_MISMATCH: {
     exit: 1,
     means: 'Weights that must be equal on all ranks differ. The message names the first variable that differs.',
     hint: 'Check for code that changes weights on some ranks only, and for a machine with faulty memory.',
@@ -426,12 +421,12 @@ export const ERROR_CODES = {
     means: 'The task file named by TONY_TASK_FILE cannot be read, or its contents are inconsistent.',
     hint: 'The executor sets TONY_TASK_FILE. Unset it to run the program outside a job.',
   },
-  BACKEND_MISSING: {
+  BACKEND_NOT_FOUND: {
     exit: 1,
     means: 'No TensorFlow.js backend can be loaded.',
     hint: 'Install @tensorflow/tfjs, or build a runtime with `tony-ts runtime build`.',
   },
-  BACKEND_UNFIT: {
+  BACKEND_UNSUPPORTED: {
     exit: 1,
     means: 'The loaded TensorFlow.js backend does not support this operation, or would compute a wrong result.',
     hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or set TONY_BACKEND=cpu.',
@@ -461,27 +456,27 @@ export const ERROR_CODES = {
     means: 'A model does not exist, its files are damaged, or TensorFlow.js does not support it.',
     hint: 'Pass the folder that contains the model.json file of a TensorFlow.js model, or the saved_model.pb file of a SavedModel.',
   },
-  MODEL_NOT_EXPORTABLE: {
+  MODEL_UNSUPPORTED: {
     exit: 1,
     means: 'The model cannot be exported as a GraphModel or SavedModel.',
     hint: 'Export the model with exportLayersModel, or replace the layer named above.',
   },
-  WARM_START_MISFIT: {
+  WARM_START_MISMATCH: {
     exit: 1,
     means: 'The names or shapes of the weights do not match this model.',
     hint: 'Compare the names and shapes of both models. To copy only some layers, pass { layers }.',
   },
-  GPUS_MISSING: {
+  GPUS_NOT_FOUND: {
     exit: 1,
     means: 'A container sees fewer GPUs than its task has requested, or other tasks on the same node use some of the GPUs that it sees.',
     hint: 'Check the driver on the node with nvidia-smi. Without GPU isolation in YARN, other programs on the node may use the GPUs. To choose the devices yourself, set CUDA_VISIBLE_DEVICES under env.',
   },
-  CHECKPOINT_DAMAGED: {
+  CHECKPOINT_INVALID: {
     exit: 1,
     means: 'A checkpoint is incomplete, or its checksums do not match.',
     hint: 'If the job has an older checkpoint, it resumes from that checkpoint, and no action is needed.',
   },
-  CHECKPOINT_MISFIT: {
+  CHECKPOINT_MISMATCH: {
     exit: 1,
     means: 'A checkpoint is intact but belongs to another model or dataset.',
     hint: 'Set another checkpoint.dir in job.yaml, or remove the checkpoint folder.',
@@ -511,12 +506,12 @@ export const ERROR_CODES = {
     means: 'The job ended before it had received all records of the feed.',
     hint: '`tony-ts status` and `tony-ts logs` show how the job ended. The job did not receive the remaining records.',
   },
-  FEED_REFUSED: {
+  FEED_DENIED: {
     exit: 4,
     means: 'The job rejected this producer: its token is wrong, or its request is invalid.',
     hint: 'Only the user who submitted a job can feed it.',
   },
-  SESSION_REFUSED: {
+  SESSION_DENIED: {
     exit: 2,
     means: "The session cannot start: no such task is running, or none of the task's processes listens on the port.",
     hint: "`tony-ts status` shows the job's tasks and their states.",
@@ -526,7 +521,7 @@ export const ERROR_CODES = {
     means: "A session with a task ended early, because the task's program, the job or the connection ended.",
     hint: "`tony-ts status` shows the job's state. If the task has restarted, run the command again.",
   },
-  REMOTE_ACCESS_OFF: {
+  REMOTE_ACCESS_DENIED: {
     exit: 4,
     means: "The job does not permit sessions: job.yaml or the cluster's tony-site.yaml sets `remoteAccess: false`.",
     hint: 'Remove `remoteAccess: false` from job.yaml and submit again. If the site file sets it, ask the cluster admin.',
@@ -552,7 +547,7 @@ export const ERROR_CODES = {
       'A job failed or was killed while run(), a job handle or the Python client was waiting for the job. The message contains the cause.',
     hint: 'Read the logs: `tony-ts logs APPLICATION_ID`.',
   },
-  COMMAND_MISSING: {
+  COMMAND_NOT_FOUND: {
     exit: 2,
     means: 'The Python client cannot find the `tony-ts` command on this machine.',
     hint: 'Install tony-ts on this machine, add the folder of `tony-ts` to PATH, or pass its path: Client(command=[...]).',

@@ -54,7 +54,7 @@ class StorageByScheme implements Storage {
   async rename(from: string, to: string): Promise<boolean> {
     const source = this.#of(from);
     if (source !== this.#of(to)) {
-      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to ${to}, which is on another file system.`);
+      throw new TonyError('STORAGE_DENIED', `${from} cannot be moved to ${to}, which is on another file system.`);
     }
     return source.rename(from, to);
   }
@@ -84,10 +84,10 @@ class StorageByScheme implements Storage {
     if (this.#hdfs !== null) {
       return this.#hdfs;
     }
-    throw new TonyError('NO_HADOOP_CONF', `${uri} is on HDFS, but no Hadoop configuration exists.`);
+    throw new TonyError('HADOOP_CONF_NOT_FOUND', `${uri} is on HDFS, but no Hadoop configuration exists.`);
   }
 }
 
 async function noConnection(): Promise<never> {
-  throw new TonyError('S3_CREDENTIALS_MISSING', 'This process has no access key for s3:// URIs.');
+  throw new TonyError('S3_CREDENTIALS_NOT_FOUND', 'This process has no access key for s3:// URIs.');
 }

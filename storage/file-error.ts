@@ -18,5 +18,5 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
  * @param message defaults to the error's own message, which usually contains the path
  */
 export function fileError(error: unknown, message = messageOf(error)): TonyError {
-  return new TonyError(CODES[(error as NodeJS.ErrnoException).code ?? ''] ?? 'STORAGE_REFUSED', message, { cause: error });
+  return new TonyError(CODES[(error as NodeJS.ErrnoException).code ?? ''] ?? 'STORAGE_DENIED', message, { cause: error });
 }

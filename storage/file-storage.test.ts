@@ -63,7 +63,7 @@ test.skipIf(process.getuid?.() === 0)('a write into a folder without write permi
 test('without a cluster, hdfs:// fails with a hint', async () => {
   const storage = createStorage({ hadoop: null, user: 'alice' });
   await expect(storage.read('hdfs://nn/x')).rejects.toMatchObject({
-    code: 'NO_HADOOP_CONF',
+    code: 'HADOOP_CONF_NOT_FOUND',
     hint: expect.stringContaining('HADOOP_CONF_DIR'),
   });
 });

@@ -121,7 +121,7 @@ export class FileStorage implements Storage {
   async remove(uri: string): Promise<boolean> {
     const path = pathOf(uri);
     if (path === '/') {
-      throw new TonyError('STORAGE_REFUSED', `${uri}: the root folder cannot be removed.`);
+      throw new TonyError('STORAGE_DENIED', `${uri}: the root folder cannot be removed.`);
     }
     return translated(uri, async () => {
       const status = await lstat(path).catch(ifMissing(null));
@@ -237,7 +237,7 @@ function userName(): string {
 function pathOf(uri: string): string {
   const parsed = parseUri(uri);
   if (parsed.scheme !== 'file') {
-    throw new TonyError('STORAGE_REFUSED', `${uri} is not a file:// URI.`);
+    throw new TonyError('STORAGE_DENIED', `${uri} is not a file:// URI.`);
   }
   return parsed.path;
 }

@@ -60,7 +60,7 @@ export class HdfsStorage implements Storage {
       const outcome = await fileSystem.rename(temporary, path, { overwrite: !options.ifAbsent });
       isThere = outcome !== 'renamed';
       if (outcome === 'source-missing') {
-        throw new TonyError('STORAGE_REFUSED', `${uri}: the temporary file was removed before it could be renamed.`);
+        throw new TonyError('STORAGE_DENIED', `${uri}: the temporary file was removed before it could be renamed.`);
       }
       return outcome === 'renamed';
     } finally {
@@ -92,7 +92,7 @@ export class HdfsStorage implements Storage {
   async rename(from: string, to: string): Promise<boolean> {
     const [before, after] = [this.#locate(from), this.#locate(to)];
     if (before.mount !== after.mount) {
-      throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to ${to}, which is on another file system or mount point.`, {
+      throw new TonyError('STORAGE_DENIED', `${from} cannot be moved to ${to}, which is on another file system or mount point.`, {
         hint: 'Choose a target below the same mount point, or copy the files.',
       });
     }
@@ -111,7 +111,7 @@ export class HdfsStorage implements Storage {
 
   async remove(uri: string): Promise<boolean> {
     if (parseUri(uri).path === '/') {
-      throw new TonyError('STORAGE_REFUSED', `${uri}: the root folder cannot be removed.`);
+      throw new TonyError('STORAGE_DENIED', `${uri}: the root folder cannot be removed.`);
     }
     const place = this.#locate(uri);
     refuseFixed(uri, place);
@@ -135,14 +135,14 @@ export class HdfsStorage implements Storage {
   #locate(uri: string): OpenedPlace {
     const parsed = parseUri(uri);
     if (parsed.scheme === 'file' || parsed.scheme === 's3') {
-      throw new TonyError('STORAGE_REFUSED', `${uri} is not an HDFS URI.`);
+      throw new TonyError('STORAGE_DENIED', `${uri} is not an HDFS URI.`);
     }
     return this.#fileSystems.locate(parsed);
   }
 
   /**
    * Returns the file system and the path to which a URI resolves.
-   * @throws TonyError NOT_FOUND, or STORAGE_REFUSED for a folder that exists only in the mount table
+   * @throws TonyError NOT_FOUND, or STORAGE_DENIED for a folder that exists only in the mount table
    */
   #target(uri: string): NonNullable<OpenedPlace['target']> {
     const { target, isFixed } = this.#locate(uri);
@@ -150,7 +150,7 @@ export class HdfsStorage implements Storage {
       return target;
     }
     throw isFixed
-      ? new TonyError('STORAGE_REFUSED', `${uri} is a folder that exists only in the mount table, so it cannot contain files.`, {
+      ? new TonyError('STORAGE_DENIED', `${uri} is a folder that exists only in the mount table, so it cannot contain files.`, {
           hint: 'Choose a path below a mount point.',
         })
       : new TonyError('NOT_FOUND', `${uri} is not below any mount point, and the mount table has no linkFallback.`);
@@ -172,7 +172,7 @@ function listing({ fileSystem, path }: NonNullable<OpenedPlace['target']>, most:
 /** The NameNode's own message would name the temporary file. */
 function refuseColons(uri: string, path: string): void {
   if (path.includes(':')) {
-    throw new TonyError('STORAGE_REFUSED', `${uri}: HDFS does not allow colons in the names of files and folders.`, {
+    throw new TonyError('STORAGE_DENIED', `${uri}: HDFS does not allow colons in the names of files and folders.`, {
       hint: 'Choose a name without colons.',
     });
   }
@@ -180,7 +180,7 @@ function refuseColons(uri: string, path: string): void {
 
 function refuseFixed(uri: string, { isFixed }: OpenedPlace): void {
   if (isFixed) {
-    throw new TonyError('STORAGE_REFUSED', `${uri} is a mount point, or a folder above one, and cannot be moved or removed.`);
+    throw new TonyError('STORAGE_DENIED', `${uri} is a mount point, or a folder above one, and cannot be moved or removed.`);
   }
 }
 

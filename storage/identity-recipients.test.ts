@@ -109,7 +109,7 @@ test('a file system in a URI receives the token only if it is a file system of t
   expect(nameNode.received[0]).toContain(SENT);
   nameNode.received.length = 0;
   for (const { url, received } of [stranger, resourceManager, keyServer]) {
-    expect(await codeOf(opened().read(`webhdfs://${url.host}/x`))).toBe('SERVER_UNKNOWN');
+    expect(await codeOf(opened().read(`webhdfs://${url.host}/x`))).toBe('SERVER_DENIED');
     expect(await codeOf(opened().read(`webhdfs://${nameNode.url.host}@${url.host}/x`))).toBe('HADOOP_CONF_INVALID');
     expect(received).toEqual([]);
   }

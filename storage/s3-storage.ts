@@ -169,14 +169,14 @@ export class S3Storage implements Storage {
     return this.#request(`${from} to ${to}`, target, async (client) => {
       const [own, other] = [await this.#storeOf(target), await this.#storeOf(source)];
       if (own.endpoint !== other.endpoint) {
-        throw new TonyError('STORAGE_REFUSED', `${from} cannot be moved to ${to}, which is in another object store.`);
+        throw new TonyError('STORAGE_DENIED', `${from} cannot be moved to ${to}, which is in another object store.`);
       }
       const [entry, existing] = await Promise.all([this.stat(from), this.stat(to)]);
       if (entry === null || existing !== null) {
         return false;
       }
       if (entry.type === 'folder') {
-        throw new TonyError('STORAGE_REFUSED', `${from} is a folder; an object store cannot rename folders.`, {
+        throw new TonyError('STORAGE_DENIED', `${from} is a folder; an object store cannot rename folders.`, {
           hint: 'Use a folder on HDFS.',
         });
       }
@@ -191,7 +191,7 @@ export class S3Storage implements Storage {
   async remove(uri: string): Promise<boolean> {
     const { bucket, key } = placeOf(uri);
     if (key === '') {
-      throw new TonyError('STORAGE_REFUSED', `${uri}: a whole bucket cannot be removed.`);
+      throw new TonyError('STORAGE_DENIED', `${uri}: a whole bucket cannot be removed.`);
     }
     return this.#request(uri, { bucket }, async (client) => {
       let isFound = (await headIfThere(client, { bucket, key })) !== null;
@@ -343,7 +343,7 @@ async function* translated(body: Readable, uri: string): AsyncGenerator<Uint8Arr
 function placeOf(uri: string): ObjectPlace {
   const parsed = parseUri(uri);
   if (parsed.scheme !== 's3') {
-    throw new TonyError('STORAGE_REFUSED', `${uri} is not an s3:// URI.`);
+    throw new TonyError('STORAGE_DENIED', `${uri} is not an s3:// URI.`);
   }
   return { bucket: parsed.bucket, key: parsed.path.slice(1) };
 }

@@ -6,7 +6,7 @@ import type { ByteSource } from '../platform/byte-source.ts';
  * missing file, ACCESS_DENIED, HDFS_UNREACHABLE and S3_UNREACHABLE.
  *
  * An object store has no real folders. A folder exists while there is an object below it, or after `makeFolder`. For this reason, renaming
- * a folder fails with STORAGE_REFUSED, removing a folder is not atomic, and entries have neither an owner nor permissions of their own.
+ * a folder fails with STORAGE_DENIED, removing a folder is not atomic, and entries have neither an owner nor permissions of their own.
  */
 export interface Storage {
   /** Streams `length` bytes of a file, starting at `offset`. By default, streams the whole file. */

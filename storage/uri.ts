@@ -30,7 +30,7 @@ export function isObjectStoreUri(uri: string): boolean {
 
 /**
  * Parses a file://, HDFS or s3:// URI with an absolute path.
- * @throws TonyError STORAGE_REFUSED for any other text
+ * @throws TonyError STORAGE_DENIED for any other text
  */
 export function parseUri(uri: string): FileUri | HdfsLocation | S3Uri {
   const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):(?:\/\/([^/]*))?(\/.*)?$/s.exec(uri);
@@ -38,7 +38,7 @@ export function parseUri(uri: string): FileUri | HdfsLocation | S3Uri {
   switch (scheme?.toLowerCase()) {
     case 'file':
       if (authority !== '' && authority !== 'localhost') {
-        throw new TonyError('STORAGE_REFUSED', `${uri}: a file:// URI cannot name a host.`);
+        throw new TonyError('STORAGE_DENIED', `${uri}: a file:// URI cannot name a host.`);
       }
       return { scheme: 'file', path: cleanPath(decode(rawPath), uri) };
     case 'hdfs':
@@ -50,11 +50,11 @@ export function parseUri(uri: string): FileUri | HdfsLocation | S3Uri {
     case 's3a':
     case 's3n':
       if (authority === '') {
-        throw new TonyError('STORAGE_REFUSED', `${uri} names no bucket.`, { hint: 'Write s3://BUCKET/KEY.' });
+        throw new TonyError('STORAGE_DENIED', `${uri} names no bucket.`, { hint: 'Write s3://BUCKET/KEY.' });
       }
       return { scheme: 's3', bucket: authority, path: cleanPath(rawPath, uri) };
     default:
-      throw new TonyError('STORAGE_REFUSED', `"${uri}" is not a URI of a supported file system.`, {
+      throw new TonyError('STORAGE_DENIED', `"${uri}" is not a URI of a supported file system.`, {
         hint: 'Use a URI that begins with hdfs://, webhdfs://, swebhdfs://, viewfs://, s3:// or file:///.',
       });
   }
@@ -113,10 +113,10 @@ function withoutSlash(uri: string): string {
 function cleanPath(path: string, uri: string): string {
   const parts = path.split('/').filter((part) => part !== '');
   if (parts.some((part) => part === '.' || part === '..')) {
-    throw new TonyError('STORAGE_REFUSED', `${uri}: "." and ".." are not allowed in a URI.`);
+    throw new TonyError('STORAGE_DENIED', `${uri}: "." and ".." are not allowed in a URI.`);
   }
   if (path.includes('\0')) {
-    throw new TonyError('STORAGE_REFUSED', 'A URI must not contain a NUL character.');
+    throw new TonyError('STORAGE_DENIED', 'A URI must not contain a NUL character.');
   }
   return `/${parts.join('/')}`;
 }

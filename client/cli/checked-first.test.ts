@@ -6,7 +6,7 @@ import type { Command, Option } from './command/command.ts';
 import { COMMAND_LINE, runCommandLine } from './command-line.ts';
 
 /*
- * Without a Hadoop configuration, every command that asks the cluster fails with NO_HADOOP_CONF. A mistake in the arguments must therefore
+ * Without a Hadoop configuration, every command that asks the cluster fails with HADOOP_CONF_NOT_FOUND. A mistake in the arguments must therefore
  * end the command with another code.
  */
 
@@ -128,7 +128,7 @@ test.each([
   [['logs', APPLICATION, 'master']],
   [['exec', APPLICATION, 'worker:0', '--', 'ls']],
 ])('valid arguments reach the cluster: %j', async (words) => {
-  expect(await failureOf(words)).toMatchObject({ code: 'NO_HADOOP_CONF' });
+  expect(await failureOf(words)).toMatchObject({ code: 'HADOOP_CONF_NOT_FOUND' });
 });
 
 async function failureOf(words: readonly string[]): Promise<unknown> {

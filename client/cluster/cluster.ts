@@ -123,7 +123,7 @@ export function siteFolders(environment: NodeJS.ProcessEnv, named: boolean): str
  * If the local site file names a keytab, adds the environment variables that select the keytab. A keytab or delegation tokens that are
  * already in the environment take precedence.
  * @param folders folders to search for the site file, in this order
- * @throws TonyError SITE_UNREADABLE, SITE_INVALID, KERBEROS_NO_TICKET
+ * @throws TonyError SITE_UNREADABLE, SITE_INVALID, KERBEROS_TICKET_NOT_FOUND
  */
 export async function withSiteKeytab(environment: NodeJS.ProcessEnv, folders: readonly string[]): Promise<NodeJS.ProcessEnv> {
   if (environment.TONY_KEYTAB || environment.HADOOP_TOKEN_FILE_LOCATION) {
@@ -136,10 +136,14 @@ export async function withSiteKeytab(environment: NodeJS.ProcessEnv, folders: re
   }
   const keytab = resolvePath(named.keytab, dirname(found.file));
   await access(keytab, constants.R_OK).catch((error: unknown) => {
-    throw new TonyError('KERBEROS_NO_TICKET', `The keytab ${keytab}, named in ${found.file}, cannot be read: ${fileErrorOf(error)}.`, {
-      hint: 'Correct kerberos.keytab in the site file. If only some users may read the keytab, name it in a separate site file in their TONY_CONF_DIR.',
-      cause: error,
-    });
+    throw new TonyError(
+      'KERBEROS_TICKET_NOT_FOUND',
+      `The keytab ${keytab}, named in ${found.file}, cannot be read: ${fileErrorOf(error)}.`,
+      {
+        hint: 'Correct kerberos.keytab in the site file. If only some users may read the keytab, name it in a separate site file in their TONY_CONF_DIR.',
+        cause: error,
+      },
+    );
   });
   return { ...environment, TONY_PRINCIPAL: named.principal, TONY_KEYTAB: keytab };
 }
@@ -197,7 +201,7 @@ export interface HadoopCluster {
   readonly environment: NodeJS.ProcessEnv;
   readonly login: Login;
   readonly storage: Storage;
-  /** @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID */
+  /** @throws TonyError S3_CREDENTIALS_NOT_FOUND, HADOOP_CONF_INVALID */
   readonly s3: FindS3Connection;
   /** URI of the staging root. */
   readonly root: string;
@@ -212,7 +216,7 @@ export interface HadoopCluster {
 
 /**
  * Reads the Hadoop configuration from HADOOP_CONF_DIR. If `resourceManager` is set, downloads the configuration from there instead.
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
+ * @throws TonyError HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
  */
 export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
   await checkSiteFolder(environment);
@@ -236,7 +240,7 @@ export async function readConfiguration({ resourceManager, environment = process
 
 /**
  * Creates the clients for a cluster. Contacts the cluster only if `resourceManager` is set, to download the cluster's configuration.
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*, SITE_UNREADABLE, SITE_INVALID
+ * @throws TonyError HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*, SITE_UNREADABLE, SITE_INVALID
  */
 export async function openCluster(options: ClusterOptions): Promise<HadoopCluster> {
   const { resourceManager, staging, environment = process.env } = options;

@@ -40,5 +40,5 @@ test('a local job reads a credential provider on HDFS through the gateway of the
 test('without a Hadoop configuration, a local job uses the environment', async () => {
   const keys = { AWS_ACCESS_KEY_ID: 'ENV', AWS_SECRET_ACCESS_KEY: 'secret' };
   expect(await localObjectStores({ ...NO_PROFILE, ...keys })('data')).toMatchObject({ accessKeyId: 'ENV' });
-  await expect(localObjectStores(NO_PROFILE)('data')).rejects.toMatchObject({ code: 'S3_CREDENTIALS_MISSING' });
+  await expect(localObjectStores(NO_PROFILE)('data')).rejects.toMatchObject({ code: 'S3_CREDENTIALS_NOT_FOUND' });
 });

@@ -22,7 +22,7 @@ export function localObjectStores(environment: NodeJS.ProcessEnv): FindS3Connect
 }
 
 async function configurationIfAny(environment: NodeJS.ProcessEnv): Promise<HadoopConfiguration | null> {
-  return readConfiguration({ environment }).catch(ifCode('NO_HADOOP_CONF', null));
+  return readConfiguration({ environment }).catch(ifCode('HADOOP_CONF_NOT_FOUND', null));
 }
 
 async function readHdfs(environment: NodeJS.ProcessEnv, uri: string): Promise<Buffer | null> {

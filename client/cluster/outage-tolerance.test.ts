@@ -37,7 +37,7 @@ test('throws the first connection error of a cluster that has never answered, an
   const outage = new OutageTolerance();
   expect(() => outage.missed(AWAY)).toThrow(AWAY);
   outage.answered();
-  const unknown = new TonyError('APPLICATION_UNKNOWN', 'No.');
+  const unknown = new TonyError('JOB_NOT_FOUND', 'No.');
   expect(() => outage.missed(unknown)).toThrow(unknown);
   expect(() => outage.missed(new TypeError('x'))).toThrow(TypeError);
 });
@@ -52,7 +52,7 @@ test('retries work only while the cluster is unreachable, and stops when the cal
   };
   expect(await toleratingOutages(late, { intervalMs: 1 })).toBe(3);
   await expect(toleratingOutages(() => Promise.reject(AWAY), { intervalMs: 1, maxWaitMs: 10 })).rejects.toThrow(AWAY);
-  const unknown = new TonyError('APPLICATION_UNKNOWN', 'No.');
+  const unknown = new TonyError('JOB_NOT_FOUND', 'No.');
   await expect(toleratingOutages(() => Promise.reject(unknown), { intervalMs: 1 })).rejects.toThrow(unknown);
   const stop = new AbortController();
   const waiting = toleratingOutages(() => Promise.reject(AWAY), { signal: stop.signal });

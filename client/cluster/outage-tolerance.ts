@@ -84,5 +84,5 @@ export function isAway(error: unknown): boolean {
 }
 
 function isTicketMissing(error: unknown): boolean {
-  return error instanceof TonyError && (error.code === 'KERBEROS_TICKET_EXPIRED' || error.code === 'KERBEROS_NO_TICKET');
+  return error instanceof TonyError && (error.code === 'KERBEROS_TICKET_EXPIRED' || error.code === 'KERBEROS_TICKET_NOT_FOUND');
 }

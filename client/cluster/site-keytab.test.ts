@@ -37,7 +37,7 @@ test('only the first site file counts, even if it names no keytab', async () => 
 test('a keytab that the user cannot read is an error, not a reason to use another login', async () => {
   await rm(join(folder, 'own.keytab'));
   await expect(withSiteKeytab({}, [folder])).rejects.toMatchObject({
-    code: 'KERBEROS_NO_TICKET',
+    code: 'KERBEROS_TICKET_NOT_FOUND',
     message: expect.stringMatching(/own\.keytab, named in .*tony-site\.yaml, cannot be read: /),
   });
 });

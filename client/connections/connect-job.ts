@@ -13,7 +13,7 @@ export const CONNECT_OPTIONS: OptionNames<ConnectOptions> = { ...CLUSTER_OPTIONS
 /**
  * Returns a connection to a submitted job: `application_..._0001` on the configured cluster, or `local_..._0001` on this machine. Does not
  * contact the cluster yet.
- * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID
+ * @throws TonyError USAGE for an invalid ID, JOB_NOT_FOUND for a local job that does not exist, HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID
  */
 export async function connectJob(applicationId: string, options: ConnectOptions = {}): Promise<JobConnection> {
   checkOptions('connectJob', options, CONNECT_OPTIONS);

@@ -23,7 +23,7 @@ export interface JobConnection {
   readonly records: JobRecords;
   /** Returns the URL of the job's pages, with an access token if necessary, or null while the pages are not available. */
   pages(): Promise<string | null>;
-  /** @throws TonyError APPLICATION_UNKNOWN, or a connection error if the cluster is unreachable */
+  /** @throws TonyError JOB_NOT_FOUND, or a connection error if the cluster is unreachable */
   observe(): Promise<JobInfo>;
   /** Kills the job, and records `by` in the job's result as the reason. Returns false if the job had already ended. */
   kill(by?: KillReason): Promise<boolean>;

@@ -54,7 +54,7 @@ async function masterProcess(script: string): Promise<number> {
 }
 
 test('observe rejects an unknown local job', async () => {
-  await expect(new LocalJob(ID, root).observe()).rejects.toMatchObject({ code: 'APPLICATION_UNKNOWN', exitCode: 2 });
+  await expect(new LocalJob(ID, root).observe()).rejects.toMatchObject({ code: 'JOB_NOT_FOUND', exitCode: 2 });
   expect(isLocalId(ID)).toBe(true);
   expect(isLocalId('local_1_0001/../..')).toBe(false);
 });

@@ -278,10 +278,10 @@ export class LocalJob implements JobConnection {
     }
   }
 
-  /** @throws TonyError APPLICATION_UNKNOWN if the job has neither files nor a history. */
+  /** @throws TonyError JOB_NOT_FOUND if the job has neither files nor a history. */
   async mustExist(): Promise<void> {
     if ((await readText(join(this.#paths.job, 'job.json'))) === '' && (await this.#final()) === null) {
-      throw new TonyError('APPLICATION_UNKNOWN', `The local job ${this.id} does not exist in ${this.#paths.job}.`);
+      throw new TonyError('JOB_NOT_FOUND', `The local job ${this.id} does not exist in ${this.#paths.job}.`);
     }
   }
 

@@ -203,7 +203,7 @@ export class YarnJob implements JobConnection {
 
   /** YARN's message contains Java class names, so replace it with a clearer one. */
   async #killRefused(error: unknown): Promise<unknown> {
-    if (!(error instanceof TonyError) || error.code !== 'RM_REFUSED') {
+    if (!(error instanceof TonyError) || error.code !== 'RM_DENIED') {
       return error;
     }
     const { user, queue } = await this.#known();
@@ -211,7 +211,7 @@ export class YarnJob implements JobConnection {
     if (user === own) {
       return error;
     }
-    return new TonyError('RM_REFUSED', `${this.id} is a job of ${user}, and ${own} is not allowed to kill it.`, {
+    return new TonyError('RM_DENIED', `${this.id} is a job of ${user}, and ${own} is not allowed to kill it.`, {
       hint: `Ask ${user}, an administrator of queue ${queue}, or a cluster administrator to kill the job. In job.yaml, acls.modify lists other users who may kill a job.`,
       cause: error,
     });
@@ -277,12 +277,12 @@ export class YarnJob implements JobConnection {
     try {
       this.#application = await this.#resourceManager.application(this.id);
     } catch (error) {
-      if (error instanceof TonyError && error.code === 'APPLICATION_NOT_FOUND') {
+      if (error instanceof TonyError && error.code === 'JOB_NOT_FOUND') {
         this.#application = this.#forgotten ? this.#application : await ifReadable(this.#fromHistory());
         if (this.#application !== null) {
           return this.#application;
         }
-        throw new TonyError('APPLICATION_UNKNOWN', `The ResourceManager has no application ${this.id}.`, {
+        throw new TonyError('JOB_NOT_FOUND', `The ResourceManager has no application ${this.id}.`, {
           cause: error,
         });
       }

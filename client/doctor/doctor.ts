@@ -354,7 +354,7 @@ async function hdfsSpace({ configuration, user, home }: HadoopCluster): Promise<
 async function localDisk(environment: NodeJS.ProcessEnv): Promise<CheckResult> {
   const folder = cacheFolder(environment);
   const runtime = await findRuntime().catch((error: unknown) => {
-    if (error instanceof TonyError && error.code === 'FOLDER_UNSAFE') {
+    if (error instanceof TonyError && error.code === 'FOLDER_DENIED') {
       throw error;
     }
     return null;

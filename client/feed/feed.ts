@@ -166,8 +166,8 @@ const PROGRESS_MS = 250;
  * After the connection is lost or the ApplicationMaster restarts, the client resends the records that no worker has acknowledged. While the
  * job's buffers are full, `write` waits without a timeout.
  * @param name name of the feed in the program
- * @throws TonyError USAGE, APPLICATION_UNKNOWN. When the job has ended, `write` and `end` throw FEED_ENDED with its result. They can also
- *   throw FEED_REFUSED and ACCESS_DENIED
+ * @throws TonyError USAGE, JOB_NOT_FOUND. When the job has ended, `write` and `end` throw FEED_ENDED with its result. They can also
+ *   throw FEED_DENIED and ACCESS_DENIED
  */
 export async function openFeed(applicationId: string, name: string, options: FeedOptions = {}): Promise<FeedWriter> {
   checkOptions('openFeed', options, FEED_OPTIONS);
@@ -333,7 +333,7 @@ export class FeedWriter {
           }
         }
       } catch (error) {
-        if (error instanceof TonyError && ['FEED_ENDED', 'FEED_REFUSED', 'ACCESS_DENIED', 'APPLICATION_UNKNOWN'].includes(error.code)) {
+        if (error instanceof TonyError && ['FEED_ENDED', 'FEED_DENIED', 'ACCESS_DENIED', 'JOB_NOT_FOUND'].includes(error.code)) {
           this.#fail(error);
           return;
         }
@@ -370,7 +370,7 @@ export class FeedWriter {
           this.#connection = null;
           this.#reason = reason;
           if (isFinal) {
-            reject(new TonyError('FEED_REFUSED', `The job rejected this producer: ${reason}.`));
+            reject(new TonyError('FEED_DENIED', `The job rejected this producer: ${reason}.`));
           } else {
             resolve(hasMessage);
           }

@@ -24,14 +24,14 @@ test('the refusals of a local file system have codes for users, whichever comman
     exitCode: 2,
     message: `Cannot create the folder ${file}: file already exists.`,
   });
-  expect(await failure(makeFolders(path.join(file, 'x')))).toMatchObject({ code: 'STORAGE_REFUSED', exitCode: 4 });
+  expect(await failure(makeFolders(path.join(file, 'x')))).toMatchObject({ code: 'STORAGE_DENIED', exitCode: 4 });
   expect(await failure(makeFolders('/proc/tony-ts'))).toMatchObject({
     exitCode: 4,
     message: /^Cannot create the folder \/proc\/tony-ts: /,
   });
-  expect(await failure(writeFile(folder, ''))).toMatchObject({ code: 'STORAGE_REFUSED', exitCode: 4 });
+  expect(await failure(writeFile(folder, ''))).toMatchObject({ code: 'STORAGE_DENIED', exitCode: 4 });
   expect(await failure(writeNewFile(file, '', 'Choose.'))).toMatchObject({ code: 'ALREADY_EXISTS', hint: 'Choose.' });
-  expect(await failure(writeNewFile(path.join(folder, 'a', 'b'), '', ''))).toMatchObject({ code: 'STORAGE_REFUSED' });
+  expect(await failure(writeNewFile(path.join(folder, 'a', 'b'), '', ''))).toMatchObject({ code: 'STORAGE_DENIED' });
   const denied = Object.assign(new Error(`EACCES: permission denied, mkdir '/x'`), { code: 'EACCES', syscall: 'mkdir', path: '/x' });
   expect(thrownError(denied)).toMatchObject({
     code: 'ACCESS_DENIED',

@@ -5,11 +5,11 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   EACCES: 'ACCESS_DENIED',
   EPERM: 'ACCESS_DENIED',
   EROFS: 'ACCESS_DENIED',
-  ENOENT: 'STORAGE_REFUSED',
-  ENOTDIR: 'STORAGE_REFUSED',
-  EISDIR: 'STORAGE_REFUSED',
-  ENAMETOOLONG: 'STORAGE_REFUSED',
-  ELOOP: 'STORAGE_REFUSED',
+  ENOENT: 'STORAGE_DENIED',
+  ENOTDIR: 'STORAGE_DENIED',
+  EISDIR: 'STORAGE_DENIED',
+  ENAMETOOLONG: 'STORAGE_DENIED',
+  ELOOP: 'STORAGE_DENIED',
 };
 const VERBS: Readonly<Record<string, string>> = { mkdir: 'create the folder', open: 'open', rename: 'write', copyfile: 'write' };
 

@@ -19,7 +19,7 @@ test('accepts a folder of this user that others can read, and a missing folder',
 test.each([0o770, 0o707, 0o1777])('rejects a folder with mode %o, to which others can write', async (mode) => {
   await chmod(folder, mode);
   await expect(refuseForeignFolder(folder, 'TONY_LOCAL_DIR')).rejects.toMatchObject({
-    code: 'FOLDER_UNSAFE',
+    code: 'FOLDER_DENIED',
     message: expect.stringContaining('is writable by other users'),
     hint: `Run chmod go-w ${folder}, or set TONY_LOCAL_DIR to a folder that only you can write to.`,
   });
@@ -30,7 +30,7 @@ test.skipIf(process.getuid?.() !== 0)('rejects a folder of another user, but not
   await refuseForeignFolder(folder, 'TONY_CACHE_DIR', 4711);
   await chown(folder, 4712, 4712);
   await expect(refuseForeignFolder(folder, 'TONY_CACHE_DIR', 4711)).rejects.toMatchObject({
-    code: 'FOLDER_UNSAFE',
+    code: 'FOLDER_DENIED',
     hint: 'Set TONY_CACHE_DIR to a folder that only you can write to.',
   });
 });

@@ -5,7 +5,7 @@ import { localFileError } from './local-file-error.ts';
 /**
  * Writes a new file.
  * @param hint next step for the user if the file exists
- * @throws TonyError ALREADY_EXISTS, ACCESS_DENIED, STORAGE_REFUSED
+ * @throws TonyError ALREADY_EXISTS, ACCESS_DENIED, STORAGE_DENIED
  */
 export async function writeNewFile(file: string, text: string, hint: string): Promise<void> {
   try {
@@ -16,7 +16,7 @@ export async function writeNewFile(file: string, text: string, hint: string): Pr
     }
     throw (
       localFileError(error, `write ${file}`) ??
-      new TonyError('STORAGE_REFUSED', `Cannot write ${file}: ${fileErrorOf(error)}.`, { cause: error })
+      new TonyError('STORAGE_DENIED', `Cannot write ${file}: ${fileErrorOf(error)}.`, { cause: error })
     );
   }
 }

@@ -202,7 +202,7 @@ export class HistoryIndex {
   }
 
   /**
-   * Reads one job. Reports all errors as STORAGE_REFUSED, so that the list omits only this job. The storage has just answered another
+   * Reads one job. Reports all errors as STORAGE_DENIED, so that the list omits only this job. The storage has just answered another
    * request, so the cause must be this job's files.
    */
   async #read(place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
@@ -211,7 +211,7 @@ export class HistoryIndex {
         throw new Error(`no answer within ${JOB_MS / 1000} s`);
       });
     } catch (error) {
-      throw new TonyError('STORAGE_REFUSED', messageOf(error), { cause: error });
+      throw new TonyError('STORAGE_DENIED', messageOf(error), { cause: error });
     }
   }
 

@@ -42,7 +42,7 @@ test('findPlace finds the history of the user whom YARN reports for the applicat
 test('findPlace rejects an ID with several histories if YARN does not know the application and no user is given', async () => {
   const store = storeOf(['aaron', 'alice'], null);
   await expect(findPlace(store, ID)).rejects.toMatchObject({
-    code: 'HISTORY_UNKNOWN',
+    code: 'HISTORY_NOT_FOUND',
     message: expect.stringContaining('aaron, alice'),
     hint: expect.stringContaining('--user'),
   });

@@ -14,7 +14,7 @@ export interface StoreOptions extends ClusterOptions {
 
 export const STORE_OPTIONS: OptionNames<StoreOptions> = { ...CLUSTER_OPTIONS, local: true, localRoot: true };
 
-/** @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, SITE_INVALID, HDFS_UNREACHABLE */
+/** @throws TonyError HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, KERBEROS_*, SITE_INVALID, HDFS_UNREACHABLE */
 export async function openHistoryStore(options: StoreOptions): Promise<HistoryStore> {
   checkOptions('openHistoryStore', options, STORE_OPTIONS);
   if (options.local) {

@@ -13,7 +13,7 @@ async function serve(proxies: readonly string[] = ['localhost']): Promise<(...li
     header: 'x-remote-user',
     userOf: async (name) => {
       if (name.endsWith('@OTHER.TEST')) {
-        throw new TonyError('KERBEROS_REALM', `There is no rule for ${name}.`);
+        throw new TonyError('KERBEROS_REALM_DENIED', `There is no rule for ${name}.`);
       }
       return name.split(/[/@]/)[0] ?? '';
     },

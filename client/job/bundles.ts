@@ -16,7 +16,7 @@ export async function bundlesFolder(): Promise<string> {
       return folder;
     }
   }
-  throw new TonyError('BUNDLES_MISSING', 'The bundles that run in containers have not been built.');
+  throw new TonyError('BUNDLES_NOT_FOUND', 'The bundles that run in containers have not been built.');
 }
 
 /** Node.js flags that limit the ApplicationMaster's memory, because its container counts against the queue's capacity. */

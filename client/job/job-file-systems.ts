@@ -28,7 +28,7 @@ export function fileSystemsIn(texts: readonly string[], configuration: HadoopCon
 /**
  * Rejects a job with a URI on a file system that the configuration does not name, if the cluster uses Kerberos: the file system would
  * receive the user's identity. Ignores URIs within longer texts, such as commands.
- * @throws TonyError SERVER_UNKNOWN
+ * @throws TonyError SERVER_DENIED
  */
 export function refuseUnknownFileSystems(job: Job, configuration: HadoopConfiguration): void {
   if (!configuration.secure) {
@@ -40,7 +40,7 @@ export function refuseUnknownFileSystems(job: Job, configuration: HadoopConfigur
   if (unknown.length > 0) {
     const isOne = unknown.length === 1;
     throw new TonyError(
-      'SERVER_UNKNOWN',
+      'SERVER_DENIED',
       `The job uses ${firstNames(unknown, MOST_NAMES)}, but the Hadoop configuration does not name ${isOne ? 'this file system' : 'these file systems'}. A server that receives your Kerberos identity could act as you.`,
     );
   }

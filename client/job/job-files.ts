@@ -38,7 +38,7 @@ export function mapRoles<From, To>(values: ByRole<From>, map: (value: From) => T
 /**
  * Finds and hashes the files and archives that job.yaml lists.
  * @param source source folder, or null if there is none. A listed file must not have the same name as a source file.
- * @throws TonyError SOURCE_MISSING, SOURCE_UNREADABLE, JOB_INVALID
+ * @throws TonyError SOURCE_NOT_FOUND, SOURCE_UNREADABLE, JOB_INVALID
  */
 export async function findJobFiles(job: Job, source: FolderListing | null): Promise<ByRole<JobFile>> {
   const lists = [[EVERY_ROLE, job.files] as const, ...job.roles.map(({ name, files }) => [name, files] as const)];
@@ -59,7 +59,7 @@ export async function findJobFiles(job: Job, source: FolderListing | null): Prom
 
 /**
  * Finds and hashes the archive that contains a job's Python environment.
- * @throws TonyError SOURCE_MISSING, SOURCE_UNREADABLE, JOB_INVALID
+ * @throws TonyError SOURCE_NOT_FOUND, SOURCE_UNREADABLE, JOB_INVALID
  */
 export async function findPythonArchive({ path: file }: PythonArchive): Promise<JobFile> {
   const name = CONTAINER_LAYOUT.environment;
@@ -99,7 +99,7 @@ async function contentOf(named: Pick<JobFile, 'key' | 'shipped'>): Promise<JobFi
     return 'on-storage';
   }
   const found = await stat(place).catch((error: unknown) => {
-    throw new TonyError('SOURCE_MISSING', `${key}: ${place} does not exist.`, {
+    throw new TonyError('SOURCE_NOT_FOUND', `${key}: ${place} does not exist.`, {
       hint: 'Correct the path in job.yaml. It is relative to the folder that contains job.yaml.',
       cause: error,
     });

@@ -79,6 +79,6 @@ test('rejects keytabs that cannot work, before anything is uploaded', async () =
   });
   const other = { ...cluster, user: 'other' };
   await expect(readJobKeytab(keytab('other@EXAMPLE.TEST'), { ...other, environment })).rejects.toMatchObject({
-    code: 'KERBEROS_NO_TICKET',
+    code: 'KERBEROS_TICKET_NOT_FOUND',
   });
 });

@@ -9,7 +9,7 @@ const S3_URI = /\bs3[an]?:\/\/([\w.-]*)/gi;
  * Returns a job's object stores, or null if the job does not contain any s3:// URIs. Includes only the access keys for the buckets in these
  * URIs, and the default key.
  * @param find finds the store and the access key for a bucket
- * @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID
+ * @throws TonyError S3_CREDENTIALS_NOT_FOUND, HADOOP_CONF_INVALID
  */
 export async function objectStoreOf(job: Job, find: FindS3Connection): Promise<JobConnections | null> {
   const uris = textsIn(job).flatMap((text) => [...text.matchAll(S3_URI)]);
@@ -22,7 +22,7 @@ export async function objectStoreOf(job: Job, find: FindS3Connection): Promise<J
     buckets.push([name, await find(name)]);
   }
   const others = await find('').catch((error: unknown) => {
-    if (buckets.length > 0 && error instanceof TonyError && error.code === 'S3_CREDENTIALS_MISSING') {
+    if (buckets.length > 0 && error instanceof TonyError && error.code === 'S3_CREDENTIALS_NOT_FOUND') {
       return null;
     }
     throw error;

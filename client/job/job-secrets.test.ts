@@ -80,13 +80,13 @@ test('only a job that names an s3:// URI receives an access key', async () => {
   const connection = { endpoint: null, region: 'eu-west-1', pathStyle: false, ...key };
   const find = async (bucket: string) => {
     if (bucket === '') {
-      throw new TonyError('S3_CREDENTIALS_MISSING', 'none');
+      throw new TonyError('S3_CREDENTIALS_NOT_FOUND', 'none');
     }
     return { ...connection, region: bucket };
   };
   const job = (dir: string) => ({ checkpoint: { dir } }) as unknown as Job;
   expect(await objectStoreOf(job('hdfs:///s3/x'), find)).toBeNull();
-  await expect(objectStoreOf(job('s3://$BUCKET/x'), find)).rejects.toMatchObject({ code: 'S3_CREDENTIALS_MISSING' });
+  await expect(objectStoreOf(job('s3://$BUCKET/x'), find)).rejects.toMatchObject({ code: 'S3_CREDENTIALS_NOT_FOUND' });
   const s3 = await objectStoreOf(job('S3A://my.bucket/x s3://second'), find);
   expect(s3).toMatchObject({ buckets: { 'my.bucket': { region: 'my.bucket' }, second: { region: 'second' } }, others: null });
   expect(createJobSecrets(Date.now(), '{}').has(CREDENTIALS.s3)).toBe(false);

@@ -98,7 +98,7 @@ describe('listSource', () => {
   test.each(['/etc/passwd', '../../etc/passwd', '..'])('rejects a link to %s', async (target) => {
     await symlink(target, path.join(folder, 'out'));
     await expect(listSource(folder, [])).rejects.toMatchObject({
-      code: 'SOURCE_UNSAFE',
+      code: 'SOURCE_INVALID',
       message: expect.stringContaining(`/out is a link to ${target}`),
     });
     expect((await listSource(folder, ['out'])).entries).toEqual([]);
@@ -112,7 +112,7 @@ describe('listSource', () => {
     await mkdir(path.join(folder, 'lib', 'deep'), { recursive: true });
     await symlink(target, path.join(folder, name));
     await expect(listSource(folder, [])).rejects.toMatchObject({
-      code: 'SOURCE_UNSAFE',
+      code: 'SOURCE_INVALID',
       message: expect.stringContaining(`${name} is a link to ${target}, which makes a loop: ${name} leads back to `),
     });
     expect((await listSource(folder, [name])).entries.filter(({ type }) => type === 'link')).toEqual([]);
@@ -123,7 +123,7 @@ describe('listSource', () => {
     await symlink('../b', path.join(folder, 'a', 'x'));
     await symlink('../a', path.join(folder, 'b', 'y'));
     await expect(listSource(folder, [])).rejects.toMatchObject({
-      code: 'SOURCE_UNSAFE',
+      code: 'SOURCE_INVALID',
       message: expect.stringMatching(
         /is a link to \.\.\/., which makes a loop: (a\/x\/y leads back to \S+\/a|b\/y\/x leads back to \S+\/b)\. YARN/,
       ),
@@ -134,7 +134,7 @@ describe('listSource', () => {
   test('rejects a link that leads only to itself', async () => {
     await symlink('self', path.join(folder, 'self'));
     await expect(listSource(folder, [])).rejects.toMatchObject({
-      code: 'SOURCE_UNSAFE',
+      code: 'SOURCE_INVALID',
       message: expect.stringContaining('self is a link to self, which leads only to itself'),
     });
   });
@@ -149,19 +149,19 @@ describe('listSource', () => {
     const outside = await mkdtemp(path.join(tmpdir(), 'tony-outside-'));
     await symlink(outside, path.join(folder, 'hop'));
     await symlink('hop/..', path.join(folder, 'chain'));
-    await expect(listSource(folder, ['hop'])).rejects.toMatchObject({ code: 'SOURCE_UNSAFE' });
+    await expect(listSource(folder, ['hop'])).rejects.toMatchObject({ code: 'SOURCE_INVALID' });
     await rm(outside, { recursive: true });
   });
 
   test('rejects a missing folder, a file instead of a folder, and entries that are not files', async () => {
-    await expect(listSource(path.join(folder, 'none'), [])).rejects.toMatchObject({ code: 'SOURCE_MISSING', exitCode: 2 });
+    await expect(listSource(path.join(folder, 'none'), [])).rejects.toMatchObject({ code: 'SOURCE_NOT_FOUND', exitCode: 2 });
     await write({ file: '' });
     await expect(listSource(path.join(folder, 'file'), [])).rejects.toMatchObject({
-      code: 'SOURCE_MISSING',
+      code: 'SOURCE_NOT_FOUND',
       message: expect.stringContaining('is not a folder'),
     });
     execFileSync('mkfifo', [path.join(folder, 'pipe')]);
-    await expect(listSource(folder, [])).rejects.toMatchObject({ code: 'SOURCE_UNSAFE' });
+    await expect(listSource(folder, [])).rejects.toMatchObject({ code: 'SOURCE_INVALID' });
   });
 });
 

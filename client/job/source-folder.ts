@@ -145,10 +145,10 @@ async function resolveFolder(folder: string, what: string): Promise<string> {
   try {
     resolved = await realpath(folder);
   } catch (error) {
-    throw new TonyError('SOURCE_MISSING', `The ${what} ${folder} does not exist.`, { cause: error });
+    throw new TonyError('SOURCE_NOT_FOUND', `The ${what} ${folder} does not exist.`, { cause: error });
   }
   if (!(await stat(resolved)).isDirectory()) {
-    throw new TonyError('SOURCE_MISSING', `The ${what} ${folder} is not a folder.`);
+    throw new TonyError('SOURCE_NOT_FOUND', `The ${what} ${folder} is not a folder.`);
   }
   return resolved;
 }
@@ -215,7 +215,7 @@ async function walk(root: string, ignored: Rules | null, links: 'keep' | 'follow
         entries.push({ type: 'file', path: relative, size, executable: (mode & 0o111) !== 0 });
         bytes += size;
       } else {
-        throw new TonyError('SOURCE_UNSAFE', `${absolute} is not a file, a folder or a link.`, {
+        throw new TonyError('SOURCE_INVALID', `${absolute} is not a file, a folder or a link.`, {
           hint: `Remove it, or list it in ${IGNORE_FILE}.`,
         });
       }
@@ -241,7 +241,7 @@ async function linkedFile(link: string): Promise<{ size: number }> {
   if (target.isFile()) {
     return target;
   }
-  throw new TonyError('SOURCE_UNSAFE', `${link} is a link to a folder; in data folders, tony-ts follows only links to files.`, {
+  throw new TonyError('SOURCE_INVALID', `${link} is a link to a folder; in data folders, tony-ts follows only links to files.`, {
     hint: 'Add the target folder to `data` in job.yaml as a separate entry.',
   });
 }
@@ -255,7 +255,7 @@ async function insideTarget(root: string, link: string): Promise<{ target: strin
     (error: unknown) => ({ real: aim, isEndless: hasCode(error, 'ELOOP') }),
   );
   if (!isInside(root, aim) || !isInside(root, real)) {
-    throw new TonyError('SOURCE_UNSAFE', `${link} is a link to ${target}, which is outside the uploaded folder ${root}.`, {
+    throw new TonyError('SOURCE_INVALID', `${link} is a link to ${target}, which is outside the uploaded folder ${root}.`, {
       hint: `Replace it with a copy, or list it in ${IGNORE_FILE}.`,
     });
   }
@@ -276,7 +276,7 @@ function rejectLoop(root: string, entries: readonly FolderEntry[], finalTargets:
   const effect =
     again === null ? 'which leads only to itself' : `which makes a loop: ${again.path} leads back to ${path.join(root, again.folder)}`;
   throw new TonyError(
-    'SOURCE_UNSAFE',
+    'SOURCE_INVALID',
     `${path.join(root, link)} is a link to ${target.target}, ${effect}. YARN cannot start containers with it.`,
     { hint: `Remove the link, or list it in ${IGNORE_FILE}.` },
   );

@@ -42,7 +42,7 @@ const ASKED_AT_ONCE = 50;
 
 /**
  * Opens a cluster so that its jobs can be listed repeatedly. Does not contact the cluster yet.
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*
+ * @throws TonyError HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, KERBEROS_*
  */
 export async function openLister(options: ClusterOptions = {}): Promise<JobLister> {
   checkOptions('openLister', options, CLUSTER_OPTIONS);

@@ -21,7 +21,7 @@ const LIST_OPTIONS: OptionNames<ListOptions> = {
 
 /**
  * Lists local jobs or a cluster's jobs, newest first.
- * @throws TonyError USAGE if the queue does not exist or options contradict each other, NO_HADOOP_CONF, HADOOP_CONF_INVALID,
+ * @throws TonyError USAGE if the queue does not exist or options contradict each other, HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID,
  *   RM_UNREACHABLE, KERBEROS_*
  */
 export async function listJobs(options: ListOptions = {}): Promise<ListedJob[]> {

@@ -65,7 +65,7 @@ async function readServer(job: JobConnection, signal: AbortSignal): Promise<Note
     return (await execInTask(job, NOTEBOOK_TASK, words, streams)) === 0 ? parseServer(output.text) : null;
   } catch (error) {
     // The program may be starting or ending. The next observation shows which.
-    if (error instanceof TonyError && (error.code === 'SESSION_REFUSED' || error.code === 'SESSION_ENDED')) {
+    if (error instanceof TonyError && (error.code === 'SESSION_DENIED' || error.code === 'SESSION_ENDED')) {
       return null;
     }
     throw error;
@@ -102,7 +102,7 @@ export interface RunNotebookOptions {
 /**
  * Opens a tunnel to a notebook, and waits until the notebook ends. If `signal` is aborted before that, kills the job unless `keeps` returns
  * true.
- * @throws TonyError SESSION_REFUSED for a job of another user, JOB_FAILED if the notebook fails, and the errors of `forwardPort` and `killJob`
+ * @throws TonyError SESSION_DENIED for a job of another user, JOB_FAILED if the notebook fails, and the errors of `forwardPort` and `killJob`
  */
 export async function runNotebook(job: JobConnection, options: RunNotebookOptions): Promise<'ended' | 'interrupted'> {
   const { signal, keeps, say } = options;

@@ -176,7 +176,7 @@ test('a node label that the cluster does not have fails the submit before any up
       applications: async () => [],
     }).answers(owner, site, job);
   await expect(labelled('a10', ['a100', 'fast'])).rejects.toMatchObject({
-    code: 'JOB_REFUSED',
+    code: 'JOB_DENIED',
     message: 'The cluster has no node label a10; did you mean a100?',
     hint: expect.stringMatching(/^Its labels are a100, fast. Change roles\.\w+\.nodeLabel\.$/),
   });

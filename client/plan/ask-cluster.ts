@@ -40,7 +40,7 @@ interface AskOptions {
 
 /**
  * Sends the requests. The returned `answers` waits up to `maxWaitMs` for the responses.
- * @throws TonyError JOB_INVALID (from `answers`) if the job's queue does not exist, JOB_REFUSED if a node label does not exist
+ * @throws TonyError JOB_INVALID (from `answers`) if the job's queue does not exist, JOB_DENIED if a node label does not exist
  */
 export function askCluster(
   job: Job,
@@ -137,7 +137,7 @@ function rejectUnknownLabels(wanted: readonly { readonly setting: string; readon
   const { setting, label } = unknown;
   const meant = suggest(label, known);
   const question = meant === undefined ? '.' : `; did you mean ${meant}?`;
-  throw new TonyError('JOB_REFUSED', `The cluster has no node label ${label}${question}`, {
+  throw new TonyError('JOB_DENIED', `The cluster has no node label ${label}${question}`, {
     hint:
       known.length === 0 ? `The cluster has no node labels. Remove ${setting}.` : `Its labels are ${known.join(', ')}. Change ${setting}.`,
   });

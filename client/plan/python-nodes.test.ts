@@ -40,7 +40,7 @@ test('a job that no node can run is rejected, with the settings that would work'
   const nodes = [node('n1', { pythons: ['3.9', '3.6'], glibc: '2.17' }), node('n2', { pythons: ['3.9'] })];
   expect(() => pythonNotes(job, NEEDS, nodes)).toThrow(
     expect.objectContaining({
-      code: 'PYTHON_NODES',
+      code: 'PYTHON_MISMATCH',
       message:
         'The packages in python.requirements work on none of the 2 nodes that role worker may use (probed on 2026-01-02). n1: the packages are for Python 3.11, and the node has 3.9, 3.6.',
       hint: expect.stringMatching(/^Set version: '3\.9' and platform: manylinux_2_17_x86_64 under python/),

@@ -13,7 +13,7 @@ const MOST_NAMED = 3;
 /**
  * Checks whether the nodes that `doctor --probe` has recorded can load a job's packages.
  * @returns a note if some of the nodes cannot load the packages
- * @throws TonyError PYTHON_NODES if none of the nodes for a role can load the packages
+ * @throws TonyError PYTHON_MISMATCH if none of the nodes for a role can load the packages
  */
 export function pythonNotes({ roles }: Pick<Job, 'roles'>, needs: PythonNeeds, nodes: readonly RecordedNode[]): string[] {
   const notes = roles.flatMap((role) => {
@@ -61,7 +61,7 @@ function refusal(role: string, candidates: readonly RecordedNode[], first: Recor
     common === null
       ? 'The nodes have no common Python version. Use nodeLabel to select nodes with the same version, or ship an interpreter with python.archive.'
       : `Set ${common} under python in job.yaml.`;
-  return new TonyError('PYTHON_NODES', message, { hint: `${advice} If the nodes have changed, run \`tony-ts doctor --probe\` again.` });
+  return new TonyError('PYTHON_MISMATCH', message, { hint: `${advice} If the nodes have changed, run \`tony-ts doctor --probe\` again.` });
 }
 
 /** Returns settings that work on all nodes, or null if no settings do. */

@@ -24,19 +24,19 @@ const OFFLINE = ['--quiet', '--no-config', '--offline', '--no-python-downloads',
  * choose versions, and needs neither a network nor an interpreter.
  * @param scratch folder for uv's output
  * @returns requirements that list every package that the project needs, with its checksums
- * @throws TonyError PYTHON_UNRESOLVED, RUNTIME_TOOL_MISSING
+ * @throws TonyError PYTHON_PACKAGES_NOT_FOUND, RUNTIME_TOOL_NOT_FOUND
  */
 async function readLock(file: string, scratch: string): Promise<string[]> {
   const exported = path.join(scratch, 'exported.txt');
   const args = [...EXPORT, ...OFFLINE, '--output-file', exported];
   await runExplained({ command: 'uv', args, cwd: path.dirname(file), timeoutMs: EXPORT_MS }, (failure) => {
     const message = `uv cannot export ${file}: ${failure.message}\n${failure.lastLines(5)}`;
-    return new TonyError('PYTHON_UNRESOLVED', message, { hint: 'Update uv.lock with `uv lock`, and try again.', cause: failure });
+    return new TonyError('PYTHON_PACKAGES_NOT_FOUND', message, { hint: 'Update uv.lock with `uv lock`, and try again.', cause: failure });
   }).catch((error: unknown) => {
-    if (!(error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) {
+    if (!(error instanceof TonyError && error.code === 'RUNTIME_TOOL_NOT_FOUND')) {
       throw error;
     }
-    throw new TonyError('RUNTIME_TOOL_MISSING', `uv is not installed (or not on the PATH), and ${file} can be read only by uv`, {
+    throw new TonyError('RUNTIME_TOOL_NOT_FOUND', `uv is not installed (or not on the PATH), and ${file} can be read only by uv`, {
       hint: `Install uv (\`python3 -m pip install uv\`). Or run \`uv ${EXPORT.join(' ')} --output-file requirements.txt\` where uv is installed, and name requirements.txt in python.requirements.`,
       cause: error,
     });
@@ -45,9 +45,13 @@ async function readLock(file: string, scratch: string): Promise<string[]> {
   return requirementLines(await readFile(exported, 'utf8')).map(({ line }) => {
     const parsed = parseRequirementLine(line, { fromFolder, fromFile: fromFolder, links: fromFolder });
     if (parsed?.type !== 'requirement') {
-      throw new TonyError('PYTHON_UNRESOLVED', `${file} lists a package that is not a wheel, but the nodes can use only wheels: ${line}`, {
-        hint: 'Build a wheel of the package, and publish it in a registry.',
-      });
+      throw new TonyError(
+        'PYTHON_PACKAGES_NOT_FOUND',
+        `${file} lists a package that is not a wheel, but the nodes can use only wheels: ${line}`,
+        {
+          hint: 'Build a wheel of the package, and publish it in a registry.',
+        },
+      );
     }
     return parsed.text;
   });
@@ -86,7 +90,7 @@ const COMPILE_MS = 20 * 60_000;
  *   environment.tar.gz                    the tree
  *   environment.json                      an EnvironmentDescription
  *
- * @throws TonyError PYTHON_UNRESOLVED, RUNTIME_*
+ * @throws TonyError PYTHON_PACKAGES_NOT_FOUND, RUNTIME_*
  */
 export async function buildEnvironment(
   requirements: RequirementsFile,

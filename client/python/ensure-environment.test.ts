@@ -100,7 +100,7 @@ test('the dependencies of a pyproject.toml are resolved as those of a package', 
   const project = `[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["one<2", "three; python_version < '3.0'"]\n`;
   expect(versionsOf(await ensure('pyproject.toml', project))).toEqual(['one 1.0', 'two 1.0']);
   await expect(ensure('pyproject.toml', project, { version: '3.8' })).rejects.toMatchObject({
-    code: 'PYTHON_UNRESOLVED',
+    code: 'PYTHON_PACKAGES_NOT_FOUND',
     message: expect.stringContaining("the project requires Python >=3.9, but the nodes' version is 3.8.0"),
   });
   await expect(ensure('pyproject.toml', '[project]\nname = "p"\n')).rejects.toThrow('has no list project.dependencies');
@@ -180,7 +180,7 @@ test('an index with a password works by a variable and by netrc, and no file or 
   expect(String(refused)).not.toContain('wrong-4711');
   const shipped = ensure('d.txt', `# of the team\n--extra-index-url https://me:${password}@example.com/simple\none\n`);
   await expect(shipped).rejects.toMatchObject({
-    code: 'PYTHON_UNRESOLVED',
+    code: 'PYTHON_PACKAGES_NOT_FOUND',
     message: `Line 2 of ${path.join(folder, 'd.txt')} contains a user name or password in a URL.`,
   });
 });
@@ -190,23 +190,23 @@ test("errors name the next step and include pip's last lines", async () => {
   publish('two', '2.0');
   publish('old', '1.0', 'manylinux_2_34_x86_64');
   await expect(ensure('a.txt', 'one\ntwo==2.0\n')).rejects.toMatchObject({
-    code: 'PYTHON_UNRESOLVED',
+    code: 'PYTHON_PACKAGES_NOT_FOUND',
     message: expect.stringMatching(/^the packages of a\.txt require conflicting versions of packages:\n[\s\S]*two/),
     hint: expect.stringContaining('Loosen'),
   });
   await expect(ensure('b.txt', 'old\n')).rejects.toMatchObject({
-    code: 'PYTHON_UNRESOLVED',
+    code: 'PYTHON_PACKAGES_NOT_FOUND',
     message: expect.stringMatching(/has no wheel for old that the nodes can use:\n[\s\S]*from versions: none/),
     hint: expect.stringContaining('`version` and `platform`'),
   });
   await expect(ensure('setup.py', 'from setuptools import setup\n')).rejects.toMatchObject({
-    code: 'PYTHON_UNRESOLVED',
+    code: 'PYTHON_PACKAGES_NOT_FOUND',
     message: expect.stringMatching(/^Line 1 of .*setup\.py is not accepted.*: from setuptools import setup$/),
     hint: expect.stringContaining('uv.lock'),
   });
   await expect(ensure('environment.yml', 'name: x\n')).rejects.toMatchObject({ hint: expect.stringContaining('conda-pack') });
   await expect(ensure('c.txt', 'git+https://example.com/x.git\n')).rejects.toThrow('can use only wheels');
-  await expect(ensure('d.txt', '-r missing.txt\n')).rejects.toMatchObject({ code: 'SOURCE_MISSING' });
+  await expect(ensure('d.txt', '-r missing.txt\n')).rejects.toMatchObject({ code: 'SOURCE_NOT_FOUND' });
   expect(await readdir(path.join(folder, 'cache', 'python'))).toEqual([]);
 });
 
@@ -215,7 +215,7 @@ test('without pip or without a network, the error says so', async () => {
   execFileSync('python3', ['-m', 'venv', '--without-pip', venv]);
   vi.stubEnv('PATH', `${path.join(venv, 'bin')}:${process.env.PATH}`);
   await expect(ensure('a.txt', 'one\n')).rejects.toMatchObject({
-    code: 'RUNTIME_TOOL_MISSING',
+    code: 'RUNTIME_TOOL_NOT_FOUND',
     hint: expect.stringContaining('python3-pip'),
   });
   vi.unstubAllEnvs();
@@ -290,7 +290,7 @@ test('pip never builds a package, whatever line names it', async () => {
   ];
   vi.stubEnv('EVIL', './evil');
   for (const [at, line] of refused.entries()) {
-    await expect(ensure(`r${at}.txt`, `${line}\none\n`), line).rejects.toMatchObject({ code: 'PYTHON_UNRESOLVED' });
+    await expect(ensure(`r${at}.txt`, `${line}\none\n`), line).rejects.toMatchObject({ code: 'PYTHON_PACKAGES_NOT_FOUND' });
   }
   expect(await readdir(folder)).not.toContain(path.basename(built));
 });
@@ -315,7 +315,7 @@ test('pip starts no program for a source archive that the metadata of a wheel or
     ['pyproject.toml', project('direct')],
   ] as const) {
     await expect(ensure(file, text), text).rejects.toMatchObject({
-      code: 'PYTHON_UNRESOLVED',
+      code: 'PYTHON_PACKAGES_NOT_FOUND',
       message: expect.stringMatching(/evil.* must be built from its source.* only wheels|is not a requirement/),
     });
   }
@@ -345,7 +345,7 @@ test('wheels are accepted by path and URL, with extras, markers and checksums', 
       .join('\r\n'),
   );
   const text = `-r "x"\n`;
-  await expect(ensure('quoted.txt', text)).rejects.toMatchObject({ code: 'PYTHON_UNRESOLVED' });
+  await expect(ensure('quoted.txt', text)).rejects.toMatchObject({ code: 'PYTHON_PACKAGES_NOT_FOUND' });
   const wheel = './registry/one-1.0-py3-none-any.whl';
   expect(versionsOf(await ensure('a.txt', `${wheel}[more] ; python_version >= "3.8"\n`))).toEqual(['one 1.0', 'two 1.0']);
   expect(versionsOf(await ensure('b.txt', `${wheel} \\\n    --hash=sha256:${digest}\n    # via x\n`))).toEqual(['one 1.0']);

@@ -17,7 +17,7 @@ import { glibcOf } from './wheel-name.ts';
 const PYTHON_MS = 20_000;
 /**
  * Returns the Python version and the platform from job.yaml. Values that job.yaml does not set default to those of this machine.
- * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_UNSUPPORTED
+ * @throws TonyError RUNTIME_TOOL_NOT_FOUND, RUNTIME_UNSUPPORTED
  */
 async function targetOf({ version, platform }: Pick<PythonRequirements, 'version' | 'platform'>): Promise<Target> {
   const named = platform === null ? thisPlatform() : { machine: machineOf(platform), glibc: glibcOf(platform) ?? '' };
@@ -53,7 +53,7 @@ async function thisVersion(): Promise<string> {
   const script = 'import sys; print("%d.%d" % sys.version_info[:2])';
   const { stdout } = await promisify(execFile)('python3', ['-I', '-S', '-c', script], { timeout: PYTHON_MS, killSignal: 'SIGKILL' }).catch(
     (error: unknown) => {
-      throw new TonyError('RUNTIME_TOOL_MISSING', `python3 does not run on this machine: ${messageOf(error)}`, {
+      throw new TonyError('RUNTIME_TOOL_NOT_FOUND', `python3 does not run on this machine: ${messageOf(error)}`, {
         hint: 'Install python3 and pip on this machine. tony-ts downloads the packages with pip.',
         cause: error,
       });
@@ -76,7 +76,7 @@ const DESCRIPTION = 'environment.json';
  * the platform. As long as the requirements do not change, the environment therefore keeps its package versions, and pip does not contact
  * the registry. Safe for concurrent processes.
  * @param progress called with progress lines
- * @throws TonyError PYTHON_UNRESOLVED, SOURCE_MISSING, RUNTIME_*
+ * @throws TonyError PYTHON_PACKAGES_NOT_FOUND, SOURCE_NOT_FOUND, RUNTIME_*
  */
 export async function ensureEnvironment(wanted: PythonRequirements, progress: ProgressWriter = () => {}): Promise<Environment> {
   const [requirements, target] = await Promise.all([readRequirements(wanted.file), targetOf(wanted)]);

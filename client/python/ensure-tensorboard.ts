@@ -152,7 +152,7 @@ async function proveWith(python: Python, tree: string, scratch: string): Promise
   try {
     await runExplained({ command: python.command, args, cwd: tree, timeoutMs: 180_000 }, (failure) => {
       const message = `the new copy of TensorBoard did not start: ${failure.message}\n${failure.lastLines(15)}`;
-      return new TonyError('RUNTIME_BROKEN', message, { hint: 'The output above shows the cause.', cause: failure });
+      return new TonyError('RUNTIME_INVALID', message, { hint: 'The output above shows the cause.', cause: failure });
     });
   } finally {
     await rm(bytecode, { recursive: true, force: true });

@@ -36,7 +36,7 @@ const LOGIN = /https?:\/\/(?!(?:[^\s/@:]*:)?\$\{[A-Z0-9_]+\}@)[^\s/@"']+@/;
 
 /**
  * Reads a requirements file, pyproject.toml or uv.lock, and every file that a requirements file includes.
- * @throws TonyError SOURCE_MISSING, PYTHON_UNRESOLVED
+ * @throws TonyError SOURCE_NOT_FOUND, PYTHON_PACKAGES_NOT_FOUND
  */
 export async function readRequirements(file: string): Promise<RequirementsFile> {
   const name = path.basename(file);
@@ -67,23 +67,23 @@ async function addFile(file: string, reading: Reading, list: keyof PipLines): Pr
   }
   visited.add(`${list} ${file}`);
   const found = await stat(file).catch((error: unknown) => {
-    throw new TonyError('SOURCE_MISSING', `python.requirements: ${file}: ${fileErrorOf(error)}.`, {
+    throw new TonyError('SOURCE_NOT_FOUND', `python.requirements: ${file}: ${fileErrorOf(error)}.`, {
       hint: 'Correct the path in job.yaml. It is relative to the folder that contains job.yaml.',
       cause: error,
     });
   });
   if (isMany(digests)) {
-    throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: the requirements consist of more than ${MOST_FILES} files.`, {
+    throw new TonyError('PYTHON_PACKAGES_NOT_FOUND', `python.requirements: the requirements consist of more than ${MOST_FILES} files.`, {
       hint: 'Combine the files that the requirements file includes.',
     });
   }
   if (!found.isFile() || (found.size > MOST_BYTES && !file.endsWith('.whl'))) {
-    throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: ${file} is not a requirements file.`, {
+    throw new TonyError('PYTHON_PACKAGES_NOT_FOUND', `python.requirements: ${file} is not a requirements file.`, {
       hint: 'Name a pip requirements file, a pyproject.toml or a uv.lock.',
     });
   }
   if (CONDA.test(file)) {
-    throw new TonyError('PYTHON_UNRESOLVED', `python.requirements: ${file} is not a pip requirements file.`, {
+    throw new TonyError('PYTHON_PACKAGES_NOT_FOUND', `python.requirements: ${file} is not a pip requirements file.`, {
       hint: 'To ship a conda environment, pack it with conda-pack, and set python.archive to the archive. Otherwise, name a pip requirements file, a pyproject.toml or a uv.lock.',
     });
   }
@@ -111,7 +111,7 @@ async function addLine(
   });
   if (parsed === null) {
     throw new TonyError(
-      'PYTHON_UNRESOLVED',
+      'PYTHON_PACKAGES_NOT_FOUND',
       `Line ${number} of ${file} is not accepted, because the nodes can use only wheels: ${withoutLogins(shortened(line))}`,
       {
         hint: 'Name a pip requirements file, a pyproject.toml or a uv.lock in python.requirements. A line may name a package, a wheel, another local file (-r, -c), or an index. Build a wheel of any other package with `python3 -m pip wheel`, and list its path.',
@@ -144,7 +144,7 @@ function shortened(line: string): string {
 function refuseLogin(file: string, text: string): void {
   const line = text.split('\n').findIndex((each) => LOGIN.test(each)) + 1;
   if (line > 0) {
-    throw new TonyError('PYTHON_UNRESOLVED', `Line ${line} of ${file} contains a user name or password in a URL.`, {
+    throw new TonyError('PYTHON_PACKAGES_NOT_FOUND', `Line ${line} of ${file} contains a user name or password in a URL.`, {
       hint: `The file is usually shipped with the job. Write a variable, as in https://me:\${PASSWORD}@HOST/simple, or use ~/.netrc or pip.conf.`,
     });
   }

@@ -11,12 +11,12 @@ export interface WheelName {
 
 /**
  * @param file a name such as `numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl`
- * @throws TonyError PYTHON_UNRESOLVED if the file is not a wheel
+ * @throws TonyError PYTHON_PACKAGES_NOT_FOUND if the file is not a wheel
  */
 export function parseWheelName(file: string): WheelName {
   const match = /^([^-]+)-([^-]+)(?:-\d[^-]*)?-[^-]+-[^-]+-([^-]+)\.whl$/.exec(file);
   if (match === null) {
-    throw new TonyError('PYTHON_UNRESOLVED', `${file} is not a wheel, and the nodes cannot build packages.`, {
+    throw new TonyError('PYTHON_PACKAGES_NOT_FOUND', `${file} is not a wheel, and the nodes cannot build packages.`, {
       hint: 'Build a wheel with `python3 -m pip wheel`, and list its path in the requirements.',
     });
   }

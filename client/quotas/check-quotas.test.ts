@@ -23,7 +23,7 @@ function refusal(call: () => void): string {
 test('rejects a job that lacks final values, listing all of them, and accepts the job that loadJob returns', () => {
   const site = parseSite('final: {heartbeat: {interval: 3s}, queue: research, roles: {worker: {nodeLabel: a100}}}', '/etc/site.yaml');
   expect(refusal(() => refuseNotFinal(parseJob(JOB, { file: 'x', folder: '/' }), site))).toBe(
-    `FINAL_VALUES 4: The job lacks 3 final values of /etc/site.yaml:
+    `FINAL_VALUES_MISMATCH 4: The job lacks 3 final values of /etc/site.yaml:
   queue: research (the job: default)
   heartbeat.interval: 3s (the job: 1s)
   roles.worker.nodeLabel: a100 (the job: t4)`,

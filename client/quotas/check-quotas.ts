@@ -21,7 +21,7 @@ export async function ownerOf(
 
 /**
  * Rejects a job whose settings differ from the final values in the site file.
- * @throws TonyError FINAL_VALUES, which lists every difference
+ * @throws TonyError FINAL_VALUES_MISMATCH, which lists every difference
  */
 export function refuseNotFinal(job: Job, site: SiteConfig): void {
   const { changed } = withFinalValues(job, site.final);
@@ -30,7 +30,7 @@ export function refuseNotFinal(job: Job, site: SiteConfig): void {
   }
   const values = changed.length === 1 ? 'a final value' : `${changed.length} final values`;
   const lines = changed.map(({ path, was, is }) => `  ${path.join('.')}: ${is} (the job: ${was ?? 'no value'})`);
-  throw new TonyError('FINAL_VALUES', [`The job lacks ${values} of ${site.from ?? 'the site file'}:`, ...lines].join('\n'));
+  throw new TonyError('FINAL_VALUES_MISMATCH', [`The job lacks ${values} of ${site.from ?? 'the site file'}:`, ...lines].join('\n'));
 }
 
 /**

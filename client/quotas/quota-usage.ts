@@ -26,7 +26,7 @@ export interface QuotaUsage extends QuotaSums {
 /**
  * Returns how much of each total in the site file is used, and the jobs that are waiting because they would exceed a total. Like
  * ApplicationMasters, uses the site file on HDFS. If HDFS has no site file, uses the local site file.
- * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
+ * @throws TonyError HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, RM_UNREACHABLE, HDFS_UNREACHABLE, SITE_INVALID, KERBEROS_*
  */
 export async function quotaUsage(options: QuotaUsageOptions = {}): Promise<QuotaUsage> {
   checkOptions('quotaUsage', options, USAGE_OPTIONS);

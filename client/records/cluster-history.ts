@@ -195,7 +195,7 @@ export class ClusterHistory implements HistoryStore {
   }
 
   async #application(id: string): Promise<Application | undefined> {
-    return this.#resourceManager.application(id).catch(ifCode('APPLICATION_NOT_FOUND', undefined));
+    return this.#resourceManager.application(id).catch(ifCode('JOB_NOT_FOUND', undefined));
   }
 }
 

@@ -11,7 +11,7 @@ const MOST_NAMED = 5;
 /**
  * Finds a job's history. Searches the histories of `user`, which defaults to the caller, and then all users' histories. If several users
  * have a history with this ID, returns the history of the user who submitted the application, because the other folders may be forged.
- * @throws TonyError HISTORY_UNKNOWN if no history is visible, or if several users have one and YARN has no record of the application
+ * @throws TonyError HISTORY_NOT_FOUND if no history is visible, or if several users have one and YARN has no record of the application
  */
 export async function findPlace(store: HistoryStore, applicationId: string, user?: string): Promise<JobPlace> {
   const own = await store.place(user ?? store.user, applicationId);
@@ -27,7 +27,7 @@ export async function findPlace(store: HistoryStore, applicationId: string, user
   }
   const owner = user === undefined || user === store.user ? '' : ` of ${user}`;
   const list = isLocalId(applicationId) ? 'tony-ts history --local' : 'tony-ts history --all-users';
-  throw new TonyError('HISTORY_UNKNOWN', `There is no history of ${applicationId}${owner}. ${store.limits}`.trim(), {
+  throw new TonyError('HISTORY_NOT_FOUND', `There is no history of ${applicationId}${owner}. ${store.limits}`.trim(), {
     hint: `Check the ID with \`${list}\`. tony-ts removes old histories, and a job that never started leaves none.`,
   });
 }
@@ -40,7 +40,7 @@ async function ofApplicationUser(store: HistoryStore, applicationId: string, pla
   }
   const users = places.map((place) => place.user);
   throw new TonyError(
-    'HISTORY_UNKNOWN',
+    'HISTORY_NOT_FOUND',
     `Several users have a history of ${applicationId}: ${firstNames(users, MOST_NAMED)}. YARN has no record of the user who submitted it.`,
     { hint: `Name the user who submitted the job: tony-ts history show ${applicationId} --user NAME.` },
   );

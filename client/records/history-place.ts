@@ -121,7 +121,7 @@ export async function openHistory(storage: Storage, { folder, shared }: HistoryP
     }
     await storage.makeFolder(joinUri(folder, applicationId), SHARED_FOLDER);
   } catch (error) {
-    if (!(error instanceof TonyError && (error.code === 'ACCESS_DENIED' || error.code === 'STORAGE_REFUSED'))) {
+    if (!(error instanceof TonyError && (error.code === 'ACCESS_DENIED' || error.code === 'STORAGE_DENIED'))) {
       throw error;
     }
     throw new TonyError('HISTORY_UNWRITABLE', `Cannot write the job's history to ${folder}: ${error.message}`, { cause: error });

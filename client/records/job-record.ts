@@ -341,5 +341,5 @@ function throwUnlessMissing(uri: string, error: unknown): void {
   if (error instanceof TonyError) {
     throw error;
   }
-  throw new TonyError('STORAGE_REFUSED', `Cannot read ${uri}: ${messageOf(error)}.`, { cause: error });
+  throw new TonyError('STORAGE_DENIED', `Cannot read ${uri}: ${messageOf(error)}.`, { cause: error });
 }

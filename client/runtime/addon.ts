@@ -31,7 +31,7 @@ export interface AddonInputs {
 /**
  * Compiles the tfjs-node addon with the compiler options from its binding.gyp. Does not use node-gyp, which requires make, Python modules
  * and downloaded headers.
- * @throws TonyError RUNTIME_TOOL_MISSING, RUNTIME_COMPILE_FAILED
+ * @throws TonyError RUNTIME_TOOL_NOT_FOUND, RUNTIME_COMPILE_FAILED
  */
 export async function compileAddon(inputs: AddonInputs): Promise<void> {
   const { package: folder, scratch } = inputs;

@@ -198,7 +198,7 @@ async function strip(file: string, signal: AbortSignal): Promise<void> {
   try {
     await runTool({ command: 'strip', args: ['--strip-unneeded', file], cwd: path.dirname(file), signal, timeoutMs: 10 * 60_000 });
   } catch (error) {
-    if (signal.aborted || !(error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) {
+    if (signal.aborted || !(error instanceof TonyError && error.code === 'RUNTIME_TOOL_NOT_FOUND')) {
       throw error;
     }
   }
@@ -224,7 +224,7 @@ async function prove(tree: string, recipe: Recipe): Promise<void> {
   };
   await runExplained(call, (failure) => {
     const message = `the new runtime failed its test computation: ${failure.message}\n${failure.lastLines(15)}`;
-    return new TonyError('RUNTIME_BROKEN', message, {
+    return new TonyError('RUNTIME_INVALID', message, {
       hint: 'This machine may lack memory, or the CPU instructions (AVX) that TensorFlow needs. The output above shows the cause.',
       cause: failure,
     });

@@ -8,7 +8,7 @@ import type { Runtime } from './ensure-runtime.ts';
 /**
  * Builds a runtime and copies its archive to a file, which is overwritten. Checks the file first, because a build takes minutes.
  * @returns the absolute path of the file
- * @throws TonyError ALREADY_EXISTS, ACCESS_DENIED, STORAGE_REFUSED, RUNTIME_*
+ * @throws TonyError ALREADY_EXISTS, ACCESS_DENIED, STORAGE_DENIED, RUNTIME_*
  */
 export async function buildTo(to: string, build: () => Promise<Runtime>): Promise<string> {
   const output = path.resolve(to);

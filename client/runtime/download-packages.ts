@@ -33,7 +33,7 @@ export interface DownloadOptions extends Requirements {
 /**
  * Downloads wheels with the user's pip and its settings, such as the registry. pip verifies the checksums.
  * @param what description of the packages for messages
- * @throws TonyError PYTHON_UNRESOLVED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH
+ * @throws TonyError PYTHON_PACKAGES_NOT_FOUND, RUNTIME_TOOL_NOT_FOUND, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH
  */
 export async function downloadPackages(what: string, options: DownloadOptions, signal: AbortSignal): Promise<void> {
   const { file, kind, folder, target } = options;
@@ -75,36 +75,44 @@ export function explain(what: string, failure: ToolFailure): TonyError {
   const [, refusal] = /^tony-ts: (.+)$/m.exec(log) ?? [];
   if (refusal !== undefined) {
     const processed = [...log.matchAll(/^ *(?:Collecting|Processing) (.+)$/gm)].at(-1)?.[1];
-    return new TonyError('PYTHON_UNRESOLVED', `${what}: ${refusal.replace(/^A package/, processed ?? '$&')}.`, options);
+    return new TonyError('PYTHON_PACKAGES_NOT_FOUND', `${what}: ${refusal.replace(/^A package/, processed ?? '$&')}.`, options);
   }
   const [, name, has, wanted] = /Package '(.+)' requires a different Python: (\S+) not in '(.+)'/.exec(log) ?? [];
   if (name !== undefined) {
     const subject = PROJECT_WHEEL.startsWith(name.replaceAll('-', '_')) ? 'the project' : name;
-    return new TonyError('PYTHON_UNRESOLVED', `${what}: ${subject} requires Python ${wanted}, but the nodes' version is ${has}.`, options);
+    return new TonyError(
+      'PYTHON_PACKAGES_NOT_FOUND',
+      `${what}: ${subject} requires Python ${wanted}, but the nodes' version is ${has}.`,
+      options,
+    );
   }
   if (log.includes(ABSENT_WHEEL)) {
-    return new TonyError('PYTHON_UNRESOLVED', `${what}: this version of pip cannot resolve packages for another machine than its own.`, {
-      hint: 'Install another version of pip, or run tony-ts on a machine with the Python version and the processor of the nodes.',
-      ...options,
-    });
+    return new TonyError(
+      'PYTHON_PACKAGES_NOT_FOUND',
+      `${what}: this version of pip cannot resolve packages for another machine than its own.`,
+      {
+        hint: 'Install another version of pip, or run tony-ts on a machine with the Python version and the processor of the nodes.',
+        ...options,
+      },
+    );
   }
   if (/EINTEGRITY|DO NOT MATCH THE HASHES/i.test(log)) {
     return new TonyError('RUNTIME_HASH_MISMATCH', `${what}: the checksum of the download does not match the published checksum`, options);
   }
   if (/No module named '?pip\b/.test(log)) {
-    return new TonyError('RUNTIME_TOOL_MISSING', 'python3 has no pip, which is needed to download Python packages', {
+    return new TonyError('RUNTIME_TOOL_NOT_FOUND', 'python3 has no pip, which is needed to download Python packages', {
       hint: PIP_HINT,
       ...options,
     });
   }
   if (/Invalid requirement/.test(log)) {
-    return new TonyError('PYTHON_UNRESOLVED', `${what}: pip cannot read the file:${lines}`, {
+    return new TonyError('PYTHON_PACKAGES_NOT_FOUND', `${what}: pip cannot read the file:${lines}`, {
       hint: 'Name a pip requirements file, a pyproject.toml or a uv.lock in python.requirements.',
       ...options,
     });
   }
   if (/ResolutionImpossible|conflicting dependencies/.test(log)) {
-    return new TonyError('PYTHON_UNRESOLVED', `${what} require conflicting versions of packages:${lines}`, {
+    return new TonyError('PYTHON_PACKAGES_NOT_FOUND', `${what} require conflicting versions of packages:${lines}`, {
       hint: 'Loosen or remove one of the conflicting version requirements that pip names.',
       ...options,
     });
@@ -118,7 +126,7 @@ export function explain(what: string, failure: ToolFailure): TonyError {
   const [, unmatched] = /No matching distribution found for (.+)/.exec(log) ?? [];
   if (unmatched !== undefined && !UNREACHABLE.test(log)) {
     return new TonyError(
-      'PYTHON_UNRESOLVED',
+      'PYTHON_PACKAGES_NOT_FOUND',
       `${what}: the registry has no wheel for ${unmatched.trim()} that the nodes can use:${lines}`,
       options,
     );

@@ -37,7 +37,7 @@ describe('download functions', () => {
   it('name the missing program when python3 is not installed', async () => {
     vi.stubEnv('PATH', folder);
     await expect(downloadWheel({ name: 'six', version: '1', sha256: '0' }, 'x64', folder, signal)).rejects.toMatchObject({
-      code: 'RUNTIME_TOOL_MISSING',
+      code: 'RUNTIME_TOOL_NOT_FOUND',
       message: 'python3 is not installed (or not on the PATH)',
     });
   });
@@ -55,9 +55,9 @@ describe('explain', () => {
   it.each([
     ['npm error code EINTEGRITY', 'RUNTIME_HASH_MISMATCH'],
     ['ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.', 'RUNTIME_HASH_MISMATCH'],
-    ['/usr/bin/python3: No module named pip', 'RUNTIME_TOOL_MISSING'],
+    ['/usr/bin/python3: No module named pip', 'RUNTIME_TOOL_NOT_FOUND'],
     ['ERROR: Could not find a version that satisfies the requirement', 'RUNTIME_DOWNLOAD_FAILED'],
-    ["FileNotFoundError: [Errno 2] No such file or directory: '/tony_ts_markers-0-py3-none-any.whl'", 'PYTHON_UNRESOLVED'],
+    ["FileNotFoundError: [Errno 2] No such file or directory: '/tony_ts_markers-0-py3-none-any.whl'", 'PYTHON_PACKAGES_NOT_FOUND'],
   ])('maps %s to %s', (log, code) => expect(explain('x', new ToolFailure('pip exited with code 1', log)).code).toBe(code));
 });
 

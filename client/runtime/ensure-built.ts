@@ -16,7 +16,7 @@ export interface Built<T> {
   readonly key: string;
   /**
    * Reads the artefact. Returns null if the folder contains none.
-   * @throws TonyError RUNTIME_BROKEN if the artefact is incomplete
+   * @throws TonyError RUNTIME_INVALID if the artefact is incomplete
    */
   readonly read: (folder: string) => Promise<T | null>;
   /** Builds the artefact in `folder`, which is empty. */
@@ -26,7 +26,7 @@ export interface Built<T> {
 /**
  * Returns the artefact from the cache, or builds it. If several processes need the same artefact, one of them builds it and the others
  * wait. An interrupted build does not leave an artefact in the cache.
- * @throws TonyError FOLDER_UNSAFE, RUNTIME_CACHE_UNWRITABLE, RUNTIME_BROKEN, and the errors of `build`
+ * @throws TonyError FOLDER_DENIED, RUNTIME_CACHE_UNWRITABLE, RUNTIME_INVALID, and the errors of `build`
  */
 export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>, progress: ProgressWriter): Promise<T> {
   const final = path.join(shelf, key);
@@ -46,7 +46,7 @@ export async function ensureBuilt<T>({ what, shelf, key, read, build }: Built<T>
     }
     const built = await read(final);
     if (built === null) {
-      throw new TonyError('RUNTIME_BROKEN', `${final} disappeared right after the build`);
+      throw new TonyError('RUNTIME_INVALID', `${final} disappeared right after the build`);
     }
     return built;
   };
@@ -69,7 +69,7 @@ export interface BuiltFiles {
 /**
  * Reads `<name>.json`, which describes the artefact in `folder`. Returns null if the file does not exist.
  * @param needed path of a file that the unpacked archive must contain
- * @throws TonyError RUNTIME_BROKEN if the archive or the file is missing or damaged
+ * @throws TonyError RUNTIME_INVALID if the archive or the file is missing or damaged
  */
 export async function readBuilt<T extends { readonly size: number }>(
   folder: string,
@@ -85,14 +85,14 @@ export async function readBuilt<T extends { readonly size: number }>(
   const archive = await stat(built.archive).catch(() => null);
   if (archive?.size !== built.size || (await stat(path.join(built.tree, needed)).catch(() => null)) === null) {
     const { subject, ...hint } = broken;
-    throw new TonyError('RUNTIME_BROKEN', `${subject} in ${folder} is damaged: files were removed or changed after the build`, hint);
+    throw new TonyError('RUNTIME_INVALID', `${subject} in ${folder} is damaged: files were removed or changed after the build`, hint);
   }
   return built;
 }
 
 /**
  * Rejects a cache that other users can write to, because the nodes run programs from its archives.
- * @throws TonyError FOLDER_UNSAFE
+ * @throws TonyError FOLDER_DENIED
  */
 export async function refuseForeignShelf(shelf: string): Promise<void> {
   for (const folder of [path.dirname(shelf), shelf]) {

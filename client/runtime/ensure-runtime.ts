@@ -10,7 +10,7 @@ export interface Runtime extends RuntimeDescription, BuiltFiles {}
 
 /**
  * Returns the cached runtime, or null if the cache does not contain it.
- * @throws TonyError FOLDER_UNSAFE, RUNTIME_BROKEN
+ * @throws TonyError FOLDER_DENIED, RUNTIME_INVALID
  */
 export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime | null> {
   await refuseForeignShelf(runtimesFolder());
@@ -21,8 +21,8 @@ export async function findRuntime(options: RuntimeOptions = {}): Promise<Runtime
  * Returns the runtime from the cache, or builds it (about one minute, 220 MB of downloads). Safe for concurrent processes; see
  * `ensureBuilt`.
  * @param progress called with progress lines during a build
- * @throws TonyError RUNTIME_UNSUPPORTED, RUNTIME_TOOL_MISSING, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH, RUNTIME_COMPILE_FAILED,
- *   RUNTIME_BROKEN, RUNTIME_CACHE_UNWRITABLE
+ * @throws TonyError RUNTIME_UNSUPPORTED, RUNTIME_TOOL_NOT_FOUND, RUNTIME_DOWNLOAD_FAILED, RUNTIME_HASH_MISMATCH, RUNTIME_COMPILE_FAILED,
+ *   RUNTIME_INVALID, RUNTIME_CACHE_UNWRITABLE
  */
 export async function ensureRuntime(progress: ProgressWriter = () => {}, options: RuntimeOptions = {}): Promise<Runtime> {
   return ensureBuilt(builtRuntime(options), progress);

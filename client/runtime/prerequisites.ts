@@ -8,7 +8,7 @@ export function compilerCommand(environment: NodeJS.ProcessEnv = process.env): s
 
 /**
  * Verifies that the programs for a build are installed.
- * @throws TonyError RUNTIME_TOOL_MISSING with the names of all missing programs
+ * @throws TonyError RUNTIME_TOOL_NOT_FOUND with the names of all missing programs
  */
 export async function checkPrerequisites(folder: string): Promise<void> {
   const compiler = compilerCommand();
@@ -23,7 +23,7 @@ export async function checkPrerequisites(folder: string): Promise<void> {
         await runTool({ command: tool.command, args: tool.args, cwd: folder, timeoutMs: 60_000 });
         return [];
       } catch (error) {
-        if (error instanceof ToolFailure || (error instanceof TonyError && error.code === 'RUNTIME_TOOL_MISSING')) {
+        if (error instanceof ToolFailure || (error instanceof TonyError && error.code === 'RUNTIME_TOOL_NOT_FOUND')) {
           return [tool.missing];
         }
         throw error;
@@ -32,6 +32,6 @@ export async function checkPrerequisites(folder: string): Promise<void> {
   );
   const names = missing.flat();
   if (names.length > 0) {
-    throw new TonyError('RUNTIME_TOOL_MISSING', `cannot build a runtime, because this machine lacks ${names.join(' and ')}`);
+    throw new TonyError('RUNTIME_TOOL_NOT_FOUND', `cannot build a runtime, because this machine lacks ${names.join(' and ')}`);
   }
 }

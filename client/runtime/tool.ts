@@ -50,7 +50,7 @@ export async function runExplained(call: ToolCall, explain: (failure: ToolFailur
 
 /**
  * Runs a program with an empty stdin, and waits for it to exit.
- * @throws TonyError RUNTIME_TOOL_MISSING if the program is not installed; ToolFailure if it fails or times out
+ * @throws TonyError RUNTIME_TOOL_NOT_FOUND if the program is not installed; ToolFailure if it fails or times out
  */
 export async function runTool(call: ToolCall): Promise<void> {
   const child = spawn(call.command, call.args, {
@@ -69,7 +69,7 @@ export async function runTool(call: ToolCall): Promise<void> {
   return new Promise((resolve, reject) => {
     child.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') {
-        reject(new TonyError('RUNTIME_TOOL_MISSING', `${call.command} is not installed (or not on the PATH)`));
+        reject(new TonyError('RUNTIME_TOOL_NOT_FOUND', `${call.command} is not installed (or not on the PATH)`));
       } else if (error.name === 'AbortError') {
         reject(new ToolFailure(`${call.command} was aborted, or exceeded its time limit of ${call.timeoutMs / 1000} s`, log));
       } else {

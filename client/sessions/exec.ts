@@ -21,7 +21,7 @@ export interface ExecStreams {
  * @param task `ROLE:INDEX`
  * @param words program and arguments
  * @returns the command's exit code, or 128 + N if signal N terminated the command
- * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
+ * @throws TonyError USAGE, SESSION_DENIED, SESSION_ENDED, REMOTE_ACCESS_DENIED
  */
 export async function execInTask(job: JobConnection, task: string, words: readonly string[], streams: ExecStreams): Promise<number> {
   checkCommand(words, task);

@@ -130,7 +130,7 @@ interface ForwardTarget {
  * Forwards a port on this machine to a port on which one of the task's processes listens. The process may listen on any of its node's
  * addresses, including the loopback address.
  * @param task `ROLE:INDEX`
- * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF, LISTEN_FAILED
+ * @throws TonyError USAGE, SESSION_DENIED, SESSION_ENDED, REMOTE_ACCESS_DENIED, LISTEN_FAILED
  */
 export async function forwardPort(job: JobConnection, task: string, port: number, options: ForwardOptions = {}): Promise<ForwardedPort> {
   const { role, index } = parseTask(task);

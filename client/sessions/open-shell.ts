@@ -24,7 +24,7 @@ export interface UserTerminal {
 /**
  * Runs a shell in a task. If the user has a terminal, the shell runs in a terminal of the same size on the node.
  * @returns the shell's exit code
- * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
+ * @throws TonyError USAGE, SESSION_DENIED, SESSION_ENDED, REMOTE_ACCESS_DENIED
  */
 export async function openShell(job: JobConnection, task: string, options: ShellOptions): Promise<number> {
   const { terminal, signal, onNotice } = options;

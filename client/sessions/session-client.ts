@@ -34,7 +34,7 @@ export class SessionClient {
 
   /**
    * Opens a session. Retries while the ApplicationMaster is unreachable.
-   * @throws TonyError SESSION_REFUSED, SESSION_ENDED if the job has ended, REMOTE_ACCESS_OFF
+   * @throws TonyError SESSION_DENIED, SESSION_ENDED if the job has ended, REMOTE_ACCESS_DENIED
    */
   async open(request: TonyMessages['SessionRequest']): Promise<Session> {
     const until = performance.now() + MAX_WAIT_MS;
@@ -49,7 +49,7 @@ export class SessionClient {
       await this.throwIfEnded();
       await throwIfForeign(this.#job);
       if (performance.now() > until) {
-        throw new TonyError('SESSION_REFUSED', `${this.#job.id} cannot be reached: ${opened}.`, {
+        throw new TonyError('SESSION_DENIED', `${this.#job.id} cannot be reached: ${opened}.`, {
           hint: `tony-ts status ${this.#job.id} shows whether the job is running.`,
         });
       }
@@ -106,7 +106,7 @@ export class SessionClient {
   async #readAddress(): Promise<SessionAddress | null> {
     const sessions = await readSessionAddress(this.#job.records);
     if (sessions === null) {
-      throw new TonyError('REMOTE_ACCESS_OFF', `${this.#job.id} does not permit sessions: remoteAccess is false.`);
+      throw new TonyError('REMOTE_ACCESS_DENIED', `${this.#job.id} does not permit sessions: remoteAccess is false.`);
     }
     return sessions ?? null;
   }
@@ -142,7 +142,7 @@ export function jobEnded(applicationId: string, state: string): TonyError {
 }
 
 function refused(reason: string): TonyError {
-  return new TonyError('SESSION_REFUSED', reason);
+  return new TonyError('SESSION_DENIED', reason);
 }
 
 function describe({ code, details }: ServiceError): string {

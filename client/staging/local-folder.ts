@@ -53,7 +53,7 @@ function placeOf(root: string, name: string, { hash }: HashedFolder): string {
 /**
  * Copies a folder into the local cache, and makes its files read-only. The path in the cache contains a hash of the content, so that jobs
  * with the same content share one copy. Creates the copy atomically.
- * @throws TonyError FOLDER_UNSAFE, STAGING_UNWRITABLE
+ * @throws TonyError FOLDER_DENIED, STAGING_UNWRITABLE
  */
 export async function placeFolder(
   root: string,

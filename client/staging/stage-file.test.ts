@@ -143,7 +143,7 @@ describe('for local jobs', () => {
 
 test('rejects files that are missing, have the wrong type, or clash with the source folder', async () => {
   await expect(filesOf('files: {a: nowhere}')).rejects.toMatchObject({
-    code: 'SOURCE_MISSING',
+    code: 'SOURCE_NOT_FOUND',
     message: expect.stringContaining('files.a'),
   });
   await expect(filesOf('files: {a: assets}')).rejects.toThrow(/files\.a: .*assets is a folder/);

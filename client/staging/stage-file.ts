@@ -9,7 +9,7 @@ import { findFile, findFolder, isResourceThere, type Part, presentPart, type Sta
  * Finds a file or archive that is listed in job.yaml. The storage path of a local file contains a hash of its content. `stage` uploads the
  * file if it is missing.
  * @param home base URI for relative locations
- * @throws TonyError SOURCE_MISSING, JOB_INVALID for a file that cannot be public
+ * @throws TonyError SOURCE_NOT_FOUND, JOB_INVALID for a file that cannot be public
  */
 export async function findJobFile(place: StagingPlace, file: JobFile, home: string): Promise<Part<LocalResource>> {
   const { shipped, content } = file;
@@ -29,7 +29,7 @@ async function presentFile({ storage }: StagingPlace, file: JobFile, uri: string
   const { shipped, key } = file;
   const entry = await storage.stat(uri);
   if (entry?.type !== 'file') {
-    throw new TonyError('SOURCE_MISSING', `${key}: ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`, {
+    throw new TonyError('SOURCE_NOT_FOUND', `${key}: ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`, {
       hint: 'Correct the URI in job.yaml. NodeManagers can localise only files and archives. To let programs read a folder on storage, list the folder under `data`.',
     });
   }

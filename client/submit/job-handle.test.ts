@@ -118,7 +118,7 @@ test('openJob rejects a local job that does not exist', async () => {
   const localRoot = mkdtempSync(join(tmpdir(), 'tony-ts-attach-'));
   onTestFinished(() => rmSync(localRoot, { recursive: true }));
   await expect(openJob('local_1_0001', { localRoot })).rejects.toMatchObject({
-    code: 'APPLICATION_UNKNOWN',
+    code: 'JOB_NOT_FOUND',
     message: expect.stringContaining('The local job local_1_0001'),
   });
 });

@@ -73,7 +73,7 @@ export class JobHandle<T = unknown> {
 
   /**
    * Returns the current state of the job and its tasks.
-   * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE
+   * @throws TonyError JOB_NOT_FOUND, RM_UNREACHABLE
    */
   status(): Promise<JobInfo> {
     return this.#connection.observe();
@@ -92,7 +92,7 @@ export class JobHandle<T = unknown> {
   /**
    * Yields what happens to the job until it ends: changes of its state and of its tasks, metrics, checkpoints and notices. The last event
    * has the type `result`, also if the job fails.
-   * @throws TonyError APPLICATION_UNKNOWN, RM_UNREACHABLE, HDFS_UNREACHABLE
+   * @throws TonyError JOB_NOT_FOUND, RM_UNREACHABLE, HDFS_UNREACHABLE
    */
   async *events(options: FollowOptions = {}): AsyncGenerator<JobEvent | ResultEvent, void> {
     const looks = followJob(this.#connection, options);
@@ -122,7 +122,7 @@ export class JobHandle<T = unknown> {
    * @param task `ROLE:INDEX`
    * @param words program and arguments
    * @returns the command's exit code, or 128 + N if signal N terminated the command
-   * @throws TonyError USAGE, SESSION_REFUSED, SESSION_ENDED, REMOTE_ACCESS_OFF
+   * @throws TonyError USAGE, SESSION_DENIED, SESSION_ENDED, REMOTE_ACCESS_DENIED
    */
   exec(task: string, words: readonly string[], streams: ExecStreams): Promise<number> {
     return execInTask(this.#connection, task, words, streams);
@@ -184,7 +184,7 @@ export class JobHandle<T = unknown> {
 /**
  * Returns a handle to a submitted job, whose ID is `application_..._0001` on a cluster or `local_..._0001` on this machine. Does not
  * contact the cluster yet.
- * @throws TonyError USAGE for an invalid ID, APPLICATION_UNKNOWN for a local job that does not exist, NO_HADOOP_CONF, HADOOP_CONF_INVALID
+ * @throws TonyError USAGE for an invalid ID, JOB_NOT_FOUND for a local job that does not exist, HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID
  */
 export async function openJob<T = unknown>(id: string, options: ConnectOptions = {}): Promise<JobHandle<T>> {
   checkOptions('openJob', options, CONNECT_OPTIONS);

@@ -15,7 +15,7 @@ const LOAD_JOB_OPTIONS: OptionNames<LoadJobOptions> = { ...CLUSTER_OPTIONS, set:
  * Reads and validates a job.yaml, with the defaults and final values of the cluster's site file.
  * @param options.site a site configuration to use instead of the cluster's, or null for none. The function then needs no cluster.
  * @throws TonyError JOB_UNREADABLE if the file cannot be read; JOB_INVALID with the line, the column and the expected value of every
- *   mistake; SITE_INVALID, SITE_UNREADABLE, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, RM_UNREACHABLE, HDFS_UNREACHABLE
+ *   mistake; SITE_INVALID, SITE_UNREADABLE, HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, KERBEROS_*, RM_UNREACHABLE, HDFS_UNREACHABLE
  */
 export async function loadJob(path: string, options: LoadJobOptions = {}): Promise<Job> {
   checkOptions('loadJob', options, LOAD_JOB_OPTIONS);

@@ -191,7 +191,7 @@ async function findRuntime(place: StagingPlace, job: Job, built: BuiltArchive | 
   const uri = placeUri(job.runtime, home) ?? job.runtime;
   const entry = await place.storage.stat(uri);
   if (entry?.type !== 'file') {
-    throw new TonyError('RUNTIME_MISSING', `The runtime ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`);
+    throw new TonyError('RUNTIME_NOT_FOUND', `The runtime ${uri} ${entry === null ? 'does not exist' : 'is a folder'}.`);
   }
   const { size, modifiedAt } = entry;
   // For a public archive, YARN keeps one copy per node for all users.

@@ -208,7 +208,7 @@ test('a stopped queue fails a submit before any upload, and a dry run then shows
     queuePath: 'root',
     queues: { queue: [stopped, { ...stopped, queueName: 'default', queuePath: 'root.default' }] },
   });
-  const refused = { code: 'JOB_REFUSED', message: 'Queue root.night is STOPPED.' };
+  const refused = { code: 'JOB_DENIED', message: 'Queue root.night is STOPPED.' };
   await expect(submitOn(cluster, { ...job, queue: 'night' })).rejects.toMatchObject(refused);
   expect(requests).not.toContain('POST apps');
   expect(await readdir(root)).toEqual([]);

@@ -11,8 +11,8 @@ import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } fr
  * @param job the path of a job.yaml, or the result of `loadJob`
  * @returns a handle to the job, with `events()`, `logs()`, `status()`, `result()` and `kill()`. The caller must close the handle.
  *   `openJob(handle.id)` returns another handle to the same job.
- * @throws TonyError with exit code 2: JOB_INVALID, SOURCE_MISSING, SOURCE_UNREADABLE, SOURCE_UNSAFE, STAGING_UNWRITABLE, RUNTIME_MISSING,
- *   BUNDLES_MISSING, NO_HADOOP_CONF, HADOOP_CONF_INVALID, KERBEROS_*, QUOTA_EXCEEDED, FINAL_VALUES, JOB_TOO_LARGE, JOB_REFUSED, RM_REFUSED
+ * @throws TonyError with exit code 2: JOB_INVALID, SOURCE_NOT_FOUND, SOURCE_UNREADABLE, SOURCE_INVALID, STAGING_UNWRITABLE, RUNTIME_NOT_FOUND,
+ *   BUNDLES_NOT_FOUND, HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, KERBEROS_*, QUOTA_EXCEEDED, FINAL_VALUES_MISMATCH, RESOURCES_EXCEEDED, JOB_DENIED, RM_DENIED
  * @throws TonyError with exit code 3: RM_UNREACHABLE, HDFS_UNREACHABLE
  * @throws TonyError KILL_FAILED with exit code 1 if `signal` was aborted after the job was submitted and the job is still running. After
  *   any other error, none of the job's files remain on the cluster.
@@ -29,7 +29,7 @@ function sourceOf(job: Job | string, { onProgress }: PlanOptions): JobSource {
 /**
  * Returns the plan for a job: its resources, whether it can run now, later or never, and the files to upload. Does not upload or submit
  * anything.
- * @throws TonyError the errors of `submit`, except JOB_TOO_LARGE and JOB_REFUSED, which the plan reports as the verdicts `never` and
+ * @throws TonyError the errors of `submit`, except RESOURCES_EXCEEDED and JOB_DENIED, which the plan reports as the verdicts `never` and
  *   `refused`
  */
 export async function planJob(job: Job | string, options: PlanOptions = {}): Promise<JobPlan> {

@@ -274,11 +274,11 @@ export function placementNotes(job: Pick<Job, 'queue' | 'priority'>, placed: Pic
 function refuseHopeless(plan: JobPlan): void {
   const { verdict } = plan;
   if (verdict.type === 'impossible') {
-    throw new TonyError('JOB_TOO_LARGE', because('The job can never run on this cluster:', verdict.reasons));
+    throw new TonyError('RESOURCES_EXCEEDED', because('The job can never run on this cluster:', verdict.reasons));
   }
   const refused = refusalOf(plan);
   if (refused !== null) {
-    throw new TonyError('JOB_REFUSED', because('The cluster would reject the job:', refused.map(sentence)));
+    throw new TonyError('JOB_DENIED', because('The cluster would reject the job:', refused.map(sentence)));
   }
 }
 

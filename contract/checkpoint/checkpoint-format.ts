@@ -139,22 +139,22 @@ export function encodeManifest(
 
 /**
  * Parses and verifies the contents of manifest.json.
- * @throws TonyError CHECKPOINT_DAMAGED.
+ * @throws TonyError CHECKPOINT_INVALID.
  */
 export function parseManifest(bytes: Uint8Array, where: string): Manifest {
   let document: unknown;
   try {
     document = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
   } catch {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} is not valid JSON`);
+    throw new TonyError('CHECKPOINT_INVALID', `${where}/${MANIFEST} is not valid JSON`);
   }
   const outer = z.object({ sha256: z.string(), body: z.unknown() }).safeParse(document);
   if (!outer.success || sha256(JSON.stringify(outer.data.body)) !== outer.data.sha256) {
-    throw new TonyError('CHECKPOINT_DAMAGED', `the checksum of ${where}/${MANIFEST} is wrong`);
+    throw new TonyError('CHECKPOINT_INVALID', `the checksum of ${where}/${MANIFEST} is wrong`);
   }
   const body = bodySchema.safeParse(outer.data.body);
   if (!body.success) {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} has an unknown format`);
+    throw new TonyError('CHECKPOINT_INVALID', `${where}/${MANIFEST} has an unknown format`);
   }
   checkPlaces(body.data, where);
   return body.data;
@@ -165,18 +165,18 @@ function checkPlaces({ files, tensors }: Manifest, where: string): void {
   const ends = new Map(files.map(({ name }) => [name, 0]));
   for (const { name, file, offset, bytes } of tensors) {
     if (offset !== ends.get(file)) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} lists an impossible position for ${name}`);
+      throw new TonyError('CHECKPOINT_INVALID', `${where}/${MANIFEST} lists an impossible position for ${name}`);
     }
     ends.set(file, offset + bytes);
   }
   for (const { name, bytes } of files) {
     if (ends.get(name) !== bytes) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not describe the contents of ${name}`);
+      throw new TonyError('CHECKPOINT_INVALID', `${where}/${MANIFEST} does not describe the contents of ${name}`);
     }
   }
   const broken = missingOrRepeated(tensors);
   if (broken !== null) {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${where}/${MANIFEST} does not contain ${broken} completely and exactly once`);
+    throw new TonyError('CHECKPOINT_INVALID', `${where}/${MANIFEST} does not contain ${broken} completely and exactly once`);
   }
 }
 

@@ -43,7 +43,7 @@ export async function writeShardFile(
 /**
  * Reads the tensors for which `isWanted` returns true from the checkpoint in the folder at `uri`. Returns them in the order in which the
  * checkpoint stores them.
- * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
+ * @throws TonyError CHECKPOINT_INVALID, or NOT_FOUND if a file is missing.
  */
 export async function readTensorsOf(
   storage: Storage,
@@ -63,7 +63,7 @@ export async function readTensorsOf(
       throw new TonyError('NOT_FOUND', `${fileUri} does not exist.`);
     }
     if (entry.size !== file.bytes) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `${fileUri} has ${entry.size} bytes instead of ${file.bytes}`);
+      throw new TonyError('CHECKPOINT_INVALID', `${fileUri} has ${entry.size} bytes instead of ${file.bytes}`);
     }
     for (const range of rangesOf(places.filter(({ name }) => isWanted(name)))) {
       const start = (range[0] as TensorPlace).offset;
@@ -108,7 +108,7 @@ function tensorAt({ name, dtype, shape, from, offset, bytes }: TensorPlace, data
   return { name, dtype, shape, ...part, bytes: data.subarray(offset - start, offset - start + bytes) };
 }
 
-/** Reads part of a file. @throws TonyError CHECKPOINT_DAMAGED if the file's length has changed. */
+/** Reads part of a file. @throws TonyError CHECKPOINT_INVALID if the file's length has changed. */
 async function readRange(storage: Storage, uri: string, offset: number, length: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(length);
   let at = 0;
@@ -122,7 +122,7 @@ async function readRange(storage: Storage, uri: string, offset: number, length: 
     }
   }
   if (at !== length) {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${uri} changed while it was read`);
+    throw new TonyError('CHECKPOINT_INVALID', `${uri} changed while it was read`);
   }
   return bytes;
 }
@@ -137,6 +137,6 @@ async function verify(bytes: Uint8Array, expected: string, what: string): Promis
     }
   }
   if (hash.digest('hex') !== expected) {
-    throw new TonyError('CHECKPOINT_DAMAGED', `the checksum of ${what} is wrong`);
+    throw new TonyError('CHECKPOINT_INVALID', `the checksum of ${what} is wrong`);
   }
 }

@@ -162,7 +162,7 @@ export class CheckpointStore {
 
   /**
    * Reads a checkpoint with its tensors.
-   * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
+   * @throws TonyError CHECKPOINT_INVALID, or NOT_FOUND if a file is missing.
    */
   async read(step: number): Promise<StoredCheckpoint> {
     const opened = await this.openCheckpoint(step);
@@ -171,20 +171,20 @@ export class CheckpointStore {
 
   /**
    * Reads a checkpoint's manifest.
-   * @throws TonyError CHECKPOINT_DAMAGED, or NOT_FOUND if the checkpoint does not exist.
+   * @throws TonyError CHECKPOINT_INVALID, or NOT_FOUND if the checkpoint does not exist.
    */
   async openCheckpoint(step: number): Promise<OpenedCheckpoint> {
     const uri = joinUri(this.dir, `step-${step}`);
     const manifest = parseManifest(await this.#storage.read(joinUri(uri, MANIFEST)), uri);
     if (manifest.position.step !== step) {
-      throw new TonyError('CHECKPOINT_DAMAGED', `${uri} contains step ${manifest.position.step}`);
+      throw new TonyError('CHECKPOINT_INVALID', `${uri} contains step ${manifest.position.step}`);
     }
     return { uri, manifest, position: manifest.position };
   }
 
   /**
    * Reads the tensors with these names, in the checkpoint's order. By default, reads all tensors.
-   * @throws TonyError CHECKPOINT_MISFIT if the checkpoint lacks one of the tensors, CHECKPOINT_DAMAGED, or NOT_FOUND if a file is missing.
+   * @throws TonyError CHECKPOINT_MISMATCH if the checkpoint lacks one of the tensors, CHECKPOINT_INVALID, or NOT_FOUND if a file is missing.
    */
   async readTensors(checkpoint: OpenedCheckpoint, names?: Iterable<string>): Promise<StoredTensor[]> {
     const { uri, manifest } = checkpoint;
@@ -195,7 +195,7 @@ export class CheckpointStore {
     const there = new Set(manifest.tensors.map(({ name }) => name));
     const missing = [...wanted].filter((name) => !there.has(name));
     if (missing.length > 0) {
-      throw new TonyError('CHECKPOINT_MISFIT', `${uri} does not contain ${missing.slice(0, 5).join(', ')}`);
+      throw new TonyError('CHECKPOINT_MISMATCH', `${uri} does not contain ${missing.slice(0, 5).join(', ')}`);
     }
     return await readTensorsOf(this.#storage, uri, manifest, (name) => wanted.has(name));
   }
@@ -258,6 +258,6 @@ function checkShards(shards: readonly ShardDescription[], step: number, position
  */
 export function isDamage(error: unknown): boolean {
   return (
-    error instanceof TonyError && (error.code === 'CHECKPOINT_DAMAGED' || error.code === 'NOT_FOUND' || error.code === 'STORAGE_REFUSED')
+    error instanceof TonyError && (error.code === 'CHECKPOINT_INVALID' || error.code === 'NOT_FOUND' || error.code === 'STORAGE_DENIED')
   );
 }

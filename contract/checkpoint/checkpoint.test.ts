@@ -147,7 +147,7 @@ describe('several processes', () => {
     const whole = await store.read(4);
     expect(whole.position).toEqual(snapshot(4).position);
     expect(whole.tensors).toEqual(snapshot(4).tensors);
-    await expect(store.readTensors(opened, ['model/a', 'model/z'])).rejects.toMatchObject({ code: 'CHECKPOINT_MISFIT' });
+    await expect(store.readTensors(opened, ['model/a', 'model/z'])).rejects.toMatchObject({ code: 'CHECKPOINT_MISMATCH' });
   });
 
   test('several processes read single tensors of a file, even when its other tensors are damaged', async () => {

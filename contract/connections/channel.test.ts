@@ -139,7 +139,7 @@ describe.each(WIRE_SECURITY)('%s', (security) => {
 });
 
 describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
-  test.each([true, false])('a changed bit ends the connection with WIRE_INTEGRITY (sent by the dialer: %s)', async (byDialer) => {
+  test.each([true, false])('a changed bit ends the connection with WIRE_INVALID (sent by the dialer: %s)', async (byDialer) => {
     let armed = false;
     const { dialer, acceptor, atDialer, atAcceptor } = await connected(security, (port) =>
       spy(port, (chunk, fromDialer) => {
@@ -156,8 +156,8 @@ describe.each(['authenticated', 'encrypted'] as const)('%s', (security) => {
     armed = true;
     sender.write(randomBytes(5000));
     expect(await Promise.all(losses)).toEqual([
-      [expect.stringMatching(/^sent data that was modified/), 'WIRE_INTEGRITY'],
-      [expect.stringMatching(/^received data that was modified/), 'WIRE_INTEGRITY'],
+      [expect.stringMatching(/^sent data that was modified/), 'WIRE_INVALID'],
+      [expect.stringMatching(/^received data that was modified/), 'WIRE_INVALID'],
     ]);
     expect(at.total).toBe(6);
   });

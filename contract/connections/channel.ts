@@ -14,8 +14,8 @@ const ALERT_MS = 1_000;
 const TLS_WRITE_BYTES = 256 * 1024;
 const TLS_KEY_BYTES = 32;
 
-/** Why a connection was lost. WIRE_INTEGRITY means that the data was altered in transit. */
-export type LossCode = 'PEER_LOST' | 'WIRE_INTEGRITY';
+/** Why a connection was lost. WIRE_INVALID means that the data was altered in transit. */
+export type LossCode = 'PEER_LOST' | 'WIRE_INVALID';
 
 export type OnLost = (cause: string, code: LossCode) => void;
 
@@ -36,7 +36,7 @@ export interface Channel {
   resume(): void;
   /**
    * Calls `onLost` when the connection ends. The callback may be called more than once; only the first call has the actual cause. Both ends
-   * get WIRE_INTEGRITY if one end received data that the other end did not send.
+   * get WIRE_INVALID if one end received data that the other end did not send.
    */
   watch(onLost: OnLost): void;
   /** Reason why this end has rejected the peer's data, or null if it has not rejected any. */
@@ -133,7 +133,7 @@ abstract class ProtectedChannel<S extends Socket> implements Channel {
   }
 
   watch(onLost: OnLost): void {
-    watchSocket(this.socket, (cause, code) => (this.#refusal === null ? onLost(cause, code) : onLost(this.#refusal, 'WIRE_INTEGRITY')));
+    watchSocket(this.socket, (cause, code) => (this.#refusal === null ? onLost(cause, code) : onLost(this.#refusal, 'WIRE_INVALID')));
   }
 }
 

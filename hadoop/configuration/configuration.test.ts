@@ -38,9 +38,9 @@ describe('reading a folder', () => {
     [{}, 'HADOOP_CONF_DIR is not set'],
     [{ HADOOP_CONF_DIR: '/nowhere/at/all' }, '/nowhere/at/all, which is not an existing folder'],
     [{ HADOOP_HOME: '/nowhere/at/all' }, 'HADOOP_CONF_DIR is not set'],
-  ])('the environment %j, which leads to no site file, fails with NO_HADOOP_CONF', async (environment, message) => {
+  ])('the environment %j, which leads to no site file, fails with HADOOP_CONF_NOT_FOUND', async (environment, message) => {
     await expect(HadoopConfiguration.fromEnvironment(environment)).rejects.toMatchObject({
-      code: 'NO_HADOOP_CONF',
+      code: 'HADOOP_CONF_NOT_FOUND',
       exitCode: 2,
       message: expect.stringContaining(message),
       hint: expect.stringContaining('HADOOP_CONF_DIR'),

@@ -149,7 +149,7 @@ export class HadoopConfiguration {
    * Reads the site files in a Hadoop configuration folder. If the cluster offers HTTPS, also reads the trusted certificate authorities.
    * @param authorities returns additional authorities in PEM format
    * @param additional properties to add to those in the files
-   * @throws TonyError NO_HADOOP_CONF, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
+   * @throws TonyError HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE
    */
   static async fromDirectory(
     folder: string,
@@ -161,7 +161,7 @@ export class HadoopConfiguration {
     const configuration = (await read(FILES))?.with(additional) ?? null;
     if (configuration === null) {
       const what = (await isFolder(folder)) ? `contains none of ${FILES.slice(0, 3).join(', ')}` : 'is not an existing folder';
-      throw new TonyError('NO_HADOOP_CONF', `HADOOP_CONF_DIR names ${folder}, which ${what}.`);
+      throw new TonyError('HADOOP_CONF_NOT_FOUND', `HADOOP_CONF_DIR names ${folder}, which ${what}.`);
     }
     return configuration.offersHttps
       ? configuration.with(await readAuthorities(configuration, await authorities(), read, environment))
@@ -207,16 +207,16 @@ export class HadoopConfiguration {
         return HadoopConfiguration.fromDirectory(folder, environment, authorities, additional);
       }
       throw new TonyError(
-        'NO_HADOOP_CONF',
+        'HADOOP_CONF_NOT_FOUND',
         `HADOOP_CONF_DIR is not set, and HADOOP_HOME names ${environment.HADOOP_HOME}, which has no etc/hadoop.`,
       );
     }
-    throw new TonyError('NO_HADOOP_CONF', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');
+    throw new TonyError('HADOOP_CONF_NOT_FOUND', 'HADOOP_CONF_DIR is not set, so no Hadoop cluster is configured.');
   }
 
   /** Like `fromEnvironment`, but returns null if the environment does not specify a configuration. */
   static async ifConfigured(environment: Environment = process.env): Promise<HadoopConfiguration | null> {
-    return HadoopConfiguration.fromEnvironment(environment).catch(ifCode('NO_HADOOP_CONF', null));
+    return HadoopConfiguration.fromEnvironment(environment).catch(ifCode('HADOOP_CONF_NOT_FOUND', null));
   }
 
   /** Creates a configuration from plain properties. Those of `freeze()` need no environment: their variables are substituted. */

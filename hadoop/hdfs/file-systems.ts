@@ -22,7 +22,7 @@ export class FileSystems {
     this.#options = options;
   }
 
-  /** @throws TonyError HADOOP_CONF_INVALID, STORAGE_REFUSED */
+  /** @throws TonyError HADOOP_CONF_INVALID, STORAGE_DENIED */
   locate(location: HdfsLocation): OpenedPlace {
     const { target, ...place } = placeOf(this.#configuration, location);
     if (target === null) {

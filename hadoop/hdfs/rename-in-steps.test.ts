@@ -96,7 +96,7 @@ test('a missing source is reported, and a rename that fails without a reason is 
   expect(await completeRename(files.simple(), { from: '/new', to: '/file', before, overwrite: true }, false)).toBe('source-missing');
   const refusing = { ...new Files({ '/new': 'n' }).simple(), rename: async () => false };
   await expect(completeRename(refusing, { from: '/new', to: '/x/file', before, overwrite: true }, false)).rejects.toMatchObject({
-    code: 'STORAGE_REFUSED',
+    code: 'STORAGE_DENIED',
   });
 });
 

@@ -82,7 +82,7 @@ export async function completeRename(
       return refuseFolder(to);
     }
     if (attempt > ATTEMPTS) {
-      throw new TonyError('STORAGE_REFUSED', `${from} cannot be renamed to ${to}: HttpFS gives no reason.`);
+      throw new TonyError('STORAGE_DENIED', `${from} cannot be renamed to ${to}: HttpFS gives no reason.`);
     }
     done = target === null ? await files.rename(from, to) : await replace(files, from, to);
   }

@@ -24,7 +24,7 @@ export interface FileStatus {
 export function refusal(status: number, path: string, { origin }: URL, remote: RemoteException | null = null): { again: string } {
   if (status === 401 || status === 403 || remote !== null) {
     const reason = remote === null || remote.message === '' ? '' : `: ${remote.message}`;
-    throw new TonyError('HDFS_REFUSED', `${path}: the NameNode ${origin} requires authentication (HTTP ${status}${reason}).`);
+    throw new TonyError('HDFS_DENIED', `${path}: the NameNode ${origin} requires authentication (HTTP ${status}${reason}).`);
   }
   if (status === 502 || status === 503 || status === 504) {
     return { again: `HTTP ${status}` };

@@ -95,7 +95,7 @@ describe('NameNodes', () => {
     const strict = await serve((_, response) => refuse(response, 'IllegalArgumentException', message));
     for (const asking of [client([strict]).status('/apps/x'), client([strict]).read('/apps/x'), client([strict]).makeFolder('/a', 0o755)]) {
       await expect(asking).rejects.toMatchObject({
-        code: 'STORAGE_REFUSED',
+        code: 'STORAGE_DENIED',
         message: expect.stringMatching(/^The NameNode does not accept the user name\. .*first\.last@CORP\.COM/),
         hint: expect.stringMatching(/HADOOP_USER_NAME.*dfs\.webhdfs\.user\.provider\.user\.pattern/),
       });
@@ -110,7 +110,7 @@ describe('NameNodes', () => {
     const hdfs = client([safe, standby], { maxWaitMs: 600_000, maxFirstWaitMs: 100 });
     await hdfs.status('/a');
     const refused = {
-      code: 'HDFS_READ_ONLY',
+      code: 'HDFS_UNAVAILABLE',
       exitCode: 3,
       hint: expect.stringContaining('hdfs dfsadmin -safemode get'),
     };
@@ -154,12 +154,12 @@ describe('NameNodes', () => {
     ['an HTML page', 404, '<html>not found</html>', 'HDFS_UNREACHABLE', 'does not speak WebHDFS: HTTP 404'],
     ['plain text', 200, 'hello', 'HDFS_UNREACHABLE', 'is not JSON'],
     ['unexpected JSON', 200, '{"FileStatus":{}}', 'HDFS_UNREACHABLE', 'a FileStatus lacks'],
-    ['a demand for Kerberos', 401, '<html>Authentication required</html>', 'HDFS_REFUSED', 'requires authentication'],
+    ['a demand for Kerberos', 401, '<html>Authentication required</html>', 'HDFS_DENIED', 'requires authentication'],
     [
       'a demand for Kerberos as JSON',
       401,
       '{"RemoteException":{"exception":"AuthenticationException","javaClassName":"x","message":"Anonymous requests are disallowed"}}',
-      'HDFS_REFUSED',
+      'HDFS_DENIED',
       'requires authentication (HTTP 401: Anonymous requests are disallowed)',
     ],
     ['an error of its own', 500, '<html>failed</html>', 'HDFS_UNREACHABLE', 'failed to serve the request (HTTP 500)'],
@@ -207,7 +207,7 @@ describe('a refusal maps to an error code', () => {
     ['FileAlreadyExistsException', 'x', 'ALREADY_EXISTS'],
     ['NSQuotaExceededException', 'The NameSpace quota', 'STORAGE_FULL'],
     ['IOException', 'File /a could only be written to 0 of the 1 minReplication nodes.', 'STORAGE_FULL'],
-    ['ParentNotDirectoryException', 'x\n\tat org.apache', 'STORAGE_REFUSED'],
+    ['ParentNotDirectoryException', 'x\n\tat org.apache', 'STORAGE_DENIED'],
   ])('%s', async (exception, message, code) => {
     const address = await serve((_, response) => refuse(response, exception, message));
     await expect(client([address]).makeFolder('/a', 0o755)).rejects.toMatchObject({
@@ -469,7 +469,7 @@ describe('reading a file', () => {
       (opened) => (opened === 0 ? {} : { modificationTime: 6 }),
     );
     const stream = await client([address]).open('/a');
-    await expect(stream.toArray()).rejects.toMatchObject({ code: 'STORAGE_REFUSED', message: '/a was changed while it was read.' });
+    await expect(stream.toArray()).rejects.toMatchObject({ code: 'STORAGE_DENIED', message: '/a was changed while it was read.' });
   });
 
   test('delivers the new version of a file that is replaced after its status was read', async () => {
@@ -501,7 +501,7 @@ describe('reading a file', () => {
     expect((await client([address]).read('/a')).equals(data)).toBe(true);
     const huge = await file((response) => void response.writeHead(200, { 'Content-Length': 5e9 }).write('x'));
     await expect(client([huge]).read('/a')).rejects.toMatchObject({
-      code: 'STORAGE_REFUSED',
+      code: 'STORAGE_DENIED',
       message: expect.stringContaining('the limit for files'),
     });
   });

@@ -64,7 +64,7 @@ const MOST_REPLACEMENTS = 5;
  * replaced later and the connection then breaks, the stream fails.
  */
 async function openFile(path: string, range: FileRange, requests: FileRequests): Promise<Readable> {
-  const changed = (): TonyError => new TonyError('STORAGE_REFUSED', `${path} was changed while it was read.`, { hint: 'Read it again.' });
+  const changed = (): TonyError => new TonyError('STORAGE_DENIED', `${path} was changed while it was read.`, { hint: 'Read it again.' });
   let version = await versionOf(path, range, requests);
   if (version.length === 0) {
     return Readable.from([]);
@@ -245,7 +245,7 @@ export class WebHdfs {
         if (Number(response.headers['content-length'] ?? 0) > MAXIMUM_READ_BYTES) {
           response.destroy();
           throw new TonyError(
-            'STORAGE_REFUSED',
+            'STORAGE_DENIED',
             `${path} is larger than ${MAXIMUM_READ_BYTES} bytes, the limit for files that are read into memory.`,
           );
         }
@@ -322,7 +322,7 @@ export class WebHdfs {
       throw storageError(answer.remote, path);
     }
     if (answer.json.boolean !== true) {
-      throw new TonyError('STORAGE_REFUSED', `${path}: the NameNode did not create the folder.`);
+      throw new TonyError('STORAGE_DENIED', `${path}: the NameNode did not create the folder.`);
     }
   }
 

@@ -54,7 +54,7 @@ export function demandsLogin(remote: RemoteException): boolean {
 /** Returns the outcome of a request that the server rejected with a temporary error. */
 export function transientOutcome(remote: RemoteException): { readonly again: string; readonly code?: ErrorCode } {
   const again = `${remote.message} (${remote.exception})`;
-  return remote.exception === 'SafeModeException' ? { again, code: 'HDFS_READ_ONLY' } : { again };
+  return remote.exception === 'SafeModeException' ? { again, code: 'HDFS_UNAVAILABLE' } : { again };
 }
 
 const CODES: Readonly<Record<string, ErrorCode>> = {
@@ -86,11 +86,11 @@ export function storageError(remote: RemoteException, what: string): TonyError {
     });
   }
   if (remote.message.includes('parameter "user.name"')) {
-    return new TonyError('STORAGE_REFUSED', `The NameNode does not accept the user name. ${what}: ${text}`, {
+    return new TonyError('STORAGE_DENIED', `The NameNode does not accept the user name. ${what}: ${text}`, {
       hint: 'Set HADOOP_USER_NAME to your short user name on the cluster, or ask the HDFS admin to allow such names in dfs.webhdfs.user.provider.user.pattern (hdfs-site.xml).',
     });
   }
-  return new TonyError(CODES[remote.exception] ?? 'STORAGE_REFUSED', `${what}: ${text}`);
+  return new TonyError(CODES[remote.exception] ?? 'STORAGE_DENIED', `${what}: ${text}`);
 }
 
 /** Returns true if a part of the path is a file instead of a folder. The NameNode reports this as an access error. */

@@ -144,18 +144,15 @@ describe.each(Object.entries(capturedDigests).filter(([name, { cipher }]) => nam
 
 describe('a captured refusal', () => {
   const errors: [string, object][] = [
-    ['err-raw-http.hex', { code: 'RPC_PROTOCOL', message: expect.stringContaining('HTTP') }],
-    ['err-raw-v8.hex', { code: 'RPC_PROTOCOL', message: expect.stringContaining('version 9') }],
+    ['err-raw-http.hex', { code: 'RPC_MISMATCH', message: expect.stringContaining('HTTP') }],
+    ['err-raw-v8.hex', { code: 'RPC_MISMATCH', message: expect.stringContaining('version 9') }],
     ['err-raw-v10.hex', { fatal: true, message: expect.stringContaining('cannot communicate with client version 10 (VersionMismatch)') }],
     ['err-raw-garbage.hex', { fatal: true, exceptionClassName: 'org.apache.hadoop.ipc.RPC$VersionMismatch' }],
     ['err-raw-simple-auth.hex', { fatal: true, exceptionClassName: 'org.apache.hadoop.security.AccessControlException' }],
     ['err-raw-unknown-auth.hex', { fatal: true, exceptionClassName: 'org.apache.hadoop.ipc.IpcException' }],
     ['err-bad-password.hex', { fatal: true, exceptionClassName: 'javax.security.sasl.SaslException' }],
     ['err-unknown-attempt.hex', { fatal: true, exceptionClassName: 'org.apache.hadoop.security.token.SecretManager$InvalidToken' }],
-    [
-      'err-garbage-identifier.hex',
-      { code: 'RPC_REFUSED', message: expect.stringContaining('closed the connection during authentication') },
-    ],
+    ['err-garbage-identifier.hex', { code: 'RPC_DENIED', message: expect.stringContaining('closed the connection during authentication') }],
   ];
   test.each(errors)('causes a specific error: %s', async (name, expected) => {
     const answers = capture(name).filter(({ from }) => from === 'server');
@@ -297,7 +294,7 @@ test.each<[string, HadoopMessages['RpcResponseHeaderProto']]>([
   );
   const error: unknown = await allocate(connect(fake.endpoint), 0).catch((thrown: unknown) => thrown);
   expect(error).not.toBeInstanceOf(RemoteError);
-  expect(error).toMatchObject({ code: 'RPC_PROTOCOL', message: expect.stringContaining('unprotected') });
+  expect(error).toMatchObject({ code: 'RPC_MISMATCH', message: expect.stringContaining('unprotected') });
 });
 
 test('a protected connection accepts a FATAL inside its protection', async () => {
@@ -309,7 +306,7 @@ test('rejects a server with less protection than the configuration requires', as
   const fake = await daemon(() => allocated(1), { qop: 'auth' });
   const connection = connect(fake.endpoint, { caller: { token, minimumQop: 'auth-conf' } });
   await expect(connection.opened()).rejects.toMatchObject({
-    code: 'RPC_REFUSED',
+    code: 'RPC_DENIED',
     message: expect.stringContaining('hadoop.rpc.protection'),
   });
 });
@@ -328,7 +325,7 @@ test('drops a late response; the next call gets its own response', async () => {
   });
   const connection = connect(fake.endpoint);
   await expect(allocate(connection, 1, 50)).rejects.toMatchObject({
-    code: 'RPC_TIMEOUT',
+    code: 'RPC_UNAVAILABLE',
     message: expect.stringContaining('did not respond to allocate within 50 ms'),
   });
   expect(responseId(await allocate(connection, 2))).toBe(2);
@@ -362,7 +359,7 @@ test.each([
     return null;
   });
   const connection = connect(fake.endpoint);
-  await expect(allocate(connection, 0)).rejects.toMatchObject({ code: 'RPC_PROTOCOL' });
+  await expect(allocate(connection, 0)).rejects.toMatchObject({ code: 'RPC_MISMATCH' });
   expect(connection.usable).toBe(false);
 });
 
@@ -426,8 +423,8 @@ test('closing rejects pending calls', async () => {
   // The connection sends the call in the next iteration of the event loop.
   await Promise.resolve();
   connection.close();
-  await expect(call).rejects.toMatchObject({ code: 'RPC_CLOSED' });
-  await expect(allocate(connection, 1)).rejects.toMatchObject({ code: 'RPC_CLOSED' });
+  await expect(call).rejects.toMatchObject({ code: 'RPC_ENDED' });
+  await expect(allocate(connection, 1)).rejects.toMatchObject({ code: 'RPC_ENDED' });
 });
 
 test('rejects calls beyond the limit of concurrent calls', async () => {
@@ -435,7 +432,7 @@ test('rejects calls beyond the limit of concurrent calls', async () => {
   const connection = connect(fake.endpoint);
   await connection.opened();
   const calls = Array.from({ length: 1025 }, (_, index) => allocate(connection, index));
-  await expect(calls.at(-1)).rejects.toMatchObject({ code: 'RPC_TIMEOUT', message: expect.stringContaining('1024 calls') });
+  await expect(calls.at(-1)).rejects.toMatchObject({ code: 'RPC_UNAVAILABLE', message: expect.stringContaining('1024 calls') });
   connection.close();
   await Promise.allSettled(calls);
 });

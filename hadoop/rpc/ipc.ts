@@ -140,7 +140,7 @@ export class IpcConnection {
 
   /**
    * Sends a call and returns the response message. Rejects with a RemoteError if the server responds with an exception, and with the
-   * connection's error if the connection fails. Rejects with RPC_TIMEOUT if no response arrives in time. The server may still have executed
+   * connection's error if the connection fails. Rejects with RPC_UNAVAILABLE if no response arrives in time. The server may still have executed
    * the call in this case.
    */
   async call<Request extends keyof HadoopMessages>(
@@ -154,7 +154,7 @@ export class IpcConnection {
       throw this.#failure;
     }
     if (this.#pending.size + this.#abandoned.size >= MAX_CALLS_IN_FLIGHT) {
-      throw new TonyError('RPC_TIMEOUT', `${MAX_CALLS_IN_FLIGHT} calls to ${this.#where} are pending.`);
+      throw new TonyError('RPC_UNAVAILABLE', `${MAX_CALLS_IN_FLIGHT} calls to ${this.#where} are pending.`);
     }
     const { protocol } = this.#options;
     const callId = this.#nextCallId;
@@ -172,16 +172,16 @@ export class IpcConnection {
       const timer = setTimeout(() => {
         this.#pending.delete(callId);
         this.#abandoned.add(callId);
-        reject(new TonyError('RPC_TIMEOUT', `${this.#where} did not respond to ${method} within ${timeoutMs} ms.`));
+        reject(new TonyError('RPC_UNAVAILABLE', `${this.#where} did not respond to ${method} within ${timeoutMs} ms.`));
       }, timeoutMs);
       this.#pending.set(callId, { method, timer, resolve, reject });
       this.#send(frame);
     });
   }
 
-  /** Closes the connection and rejects pending calls with RPC_CLOSED. */
+  /** Closes the connection and rejects pending calls with RPC_ENDED. */
   close(): void {
-    this.#fail(new TonyError('RPC_CLOSED', `The connection to ${this.#where} was closed.`));
+    this.#fail(new TonyError('RPC_ENDED', `The connection to ${this.#where} was closed.`));
   }
 
   #received(chunk: Buffer): void {
@@ -200,7 +200,7 @@ export class IpcConnection {
       this.#fail(
         error instanceof TonyError
           ? error
-          : new TonyError('RPC_PROTOCOL', `${this.#where} sent an invalid message: ${messageOf(error)}.`, { cause: error }),
+          : new TonyError('RPC_MISMATCH', `${this.#where} sent an invalid message: ${messageOf(error)}.`, { cause: error }),
       );
     }
   }
@@ -257,7 +257,7 @@ export class IpcConnection {
     } catch (error) {
       const hint =
         error instanceof WeakProtection ? { hint: 'Set hadoop.rpc.protection in core-site.xml to the value that the cluster uses.' } : {};
-      this.#fail(new TonyError('RPC_REFUSED', `Authentication at ${this.#where} failed: ${messageOf(error)}.`, { ...hint, cause: error }));
+      this.#fail(new TonyError('RPC_DENIED', `Authentication at ${this.#where} failed: ${messageOf(error)}.`, { ...hint, cause: error }));
       return;
     }
     if (!step.done) {
@@ -299,7 +299,7 @@ export class IpcConnection {
     try {
       message = splitDelimited(body, 0).message;
     } catch (error) {
-      call.reject(new TonyError('RPC_PROTOCOL', `${this.#where} sent a malformed response to ${call.method}: ${messageOf(error)}.`));
+      call.reject(new TonyError('RPC_MISMATCH', `${this.#where} sent a malformed response to ${call.method}: ${messageOf(error)}.`));
       throw error;
     }
     call.resolve(message);
@@ -347,7 +347,7 @@ export class IpcConnection {
     }
     // A server that rejects the token closes the connection without a response.
     if (this.#state === 'authenticating') {
-      return new TonyError('RPC_REFUSED', `${this.#where} closed the connection during authentication${why}.`, options);
+      return new TonyError('RPC_DENIED', `${this.#where} closed the connection during authentication${why}.`, options);
     }
     const cut = this.#outer.pending + this.#inner.pending > 0 ? ' within a response' : '';
     return new TonyError('RPC_UNREACHABLE', `${this.#where} closed the connection${cut}${why}.`, options);

@@ -19,7 +19,7 @@ test('a daemon with less protection than the configuration requires is not asked
     failure: 'No NameNode reported the groups of alice.',
   });
   await expect(call).rejects.toMatchObject({
-    code: 'RPC_REFUSED',
+    code: 'RPC_DENIED',
     message: expect.stringMatching(/^No NameNode reported the groups of alice\. Authentication at .* requires at least auth-conf\.$/),
     hint: expect.stringContaining('hadoop.rpc.protection'),
   });

@@ -28,7 +28,7 @@ export interface SimpleCall<Request extends keyof HadoopMessages, Response exten
 /**
  * Makes one Hadoop RPC call on a new connection. Tries the daemons in turn to find the active one. Stops starting new rounds through all
  * daemons after 10 s. Each attempt may spend 10 s on connecting and another 10 s on waiting for the response.
- * @throws TonyError with `code` if no daemon responds, and RPC_REFUSED if a daemon offers less protection than the configuration requires
+ * @throws TonyError with `code` if no daemon responds, and RPC_DENIED if a daemon offers less protection than the configuration requires
  */
 export async function simpleCall<Request extends keyof HadoopMessages, Response extends keyof HadoopMessages>({
   endpoints,

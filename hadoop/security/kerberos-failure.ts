@@ -11,17 +11,17 @@ interface Cause {
  * reports a Kerberos error.
  */
 const CAUSES: readonly Cause[] = [
-  { pattern: /clock skew|ticket not yet valid/i, code: 'KERBEROS_CLOCK_SKEW' },
+  { pattern: /clock skew|ticket not yet valid/i, code: 'KERBEROS_CLOCK_MISMATCH' },
   { pattern: /ticket expired|credentials have expired/i, code: 'KERBEROS_TICKET_EXPIRED' },
-  { pattern: /no credentials were supplied|no credentials cache|no kerberos credentials/i, code: 'KERBEROS_NO_TICKET' },
-  { pattern: /no rules? applied|nomatchingrule/i, code: 'KERBEROS_REALM' },
+  { pattern: /no credentials were supplied|no credentials cache|no kerberos credentials/i, code: 'KERBEROS_TICKET_NOT_FOUND' },
+  { pattern: /no rules? applied|nomatchingrule/i, code: 'KERBEROS_REALM_DENIED' },
   {
     pattern: /krbtgt\/\S+ not found/i,
-    code: 'KERBEROS_REALM',
+    code: 'KERBEROS_REALM_DENIED',
     hint: "Check the realm that [domain_realm] in krb5.conf assigns to this host, or run kinit with a principal of the cluster's realm: kinit USER@REALM.",
   },
-  { pattern: /cannot find kdc for realm|cannot determine realm/i, code: 'KERBEROS_REALM' },
-  { pattern: /server \S+ not found in kerberos database|server not found/i, code: 'KERBEROS_UNKNOWN_SERVER' },
+  { pattern: /cannot find kdc for realm|cannot determine realm/i, code: 'KERBEROS_REALM_DENIED' },
+  { pattern: /server \S+ not found in kerberos database|server not found/i, code: 'KERBEROS_SERVER_NOT_FOUND' },
   {
     pattern: /cannot contact any kdc/i,
     code: 'KERBEROS_FAILED',
@@ -30,7 +30,7 @@ const CAUSES: readonly Cause[] = [
   {
     pattern:
       /preauthentication failed|keytab contains no suitable keys|key table file .* not found|client not found|client '\S+' not found/i,
-    code: 'KERBEROS_NO_TICKET',
+    code: 'KERBEROS_TICKET_NOT_FOUND',
     hint: 'Check the keytab and its principal: klist -k KEYTAB.',
   },
 ];

@@ -28,11 +28,11 @@ export class KnownServers {
     }
   }
 
-  /** @throws TonyError SERVER_UNKNOWN */
+  /** @throws TonyError SERVER_DENIED */
   check(url: URL): void {
     if (!this.has(url)) {
       throw new TonyError(
-        'SERVER_UNKNOWN',
+        'SERVER_DENIED',
         `${url.origin} receives no ticket or token of this user: neither the Hadoop configuration nor the ResourceManager names this server.`,
       );
     }

@@ -11,12 +11,12 @@ export interface HttpIdentity {
 export interface Login {
   /**
    * Returns a description of the login to show to the user.
-   * @throws TonyError KERBEROS_*, TOKEN_MISSING
+   * @throws TonyError KERBEROS_*, TOKEN_NOT_FOUND
    */
   describe(): Promise<LoginDescription>;
   /**
    * Returns the query parameters and headers for a request to `url`.
-   * @throws TonyError KERBEROS_*, TOKEN_MISSING, SERVER_UNKNOWN
+   * @throws TonyError KERBEROS_*, TOKEN_NOT_FOUND, SERVER_DENIED
    */
   identify(url: URL): Promise<HttpIdentity>;
   /** Lets `identify` return identities for NodeManagers that the ResourceManager reports. */

@@ -92,7 +92,7 @@ async function runCurl(
     environment,
   );
   if (exitCode === UNSUPPORTED_OPTION) {
-    throw new TonyError('KERBEROS_TOOL_MISSING', 'curl on this machine was built without SPNEGO support (--negotiate).');
+    throw new TonyError('KERBEROS_TOOL_NOT_FOUND', 'curl on this machine was built without SPNEGO support (--negotiate).');
   }
   const { head, status, body } = lastAnswer(stdout);
   const complaint = /^curl: \(\d+\) (.*)$/m.exec(stderr)?.[1];

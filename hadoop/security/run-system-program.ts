@@ -13,7 +13,7 @@ export interface ToolResult {
 /**
  * Runs an operating system program, such as a Kerberos tool, without a shell. The output is in English with times in UTC, and may contain
  * secrets.
- * @throws TonyError KERBEROS_TOOL_MISSING if the program is missing, KERBEROS_FAILED if the program takes longer than 30 s
+ * @throws TonyError KERBEROS_TOOL_NOT_FOUND if the program is missing, KERBEROS_FAILED if the program takes longer than 30 s
  */
 export function runSystemProgram(program: string, args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ToolResult> {
   const options = {
@@ -27,7 +27,7 @@ export function runSystemProgram(program: string, args: readonly string[], envir
       if (child.signalCode === 'SIGKILL') {
         reject(new TonyError('KERBEROS_FAILED', `${program} did not exit within ${LIMIT_MS / 1000} s.`));
       } else if (error?.code === 'ENOENT' || error?.code === 'EACCES') {
-        reject(new TonyError('KERBEROS_TOOL_MISSING', `The program ${program} was not found on this machine.`, { cause: error }));
+        reject(new TonyError('KERBEROS_TOOL_NOT_FOUND', `The program ${program} was not found on this machine.`, { cause: error }));
       } else if (typeof error?.code === 'string') {
         reject(new TonyError('KERBEROS_FAILED', `${program} did not start: ${error.message}.`, { cause: error }));
       } else {

@@ -86,7 +86,7 @@ test.each([
 ])('never signs in to a server that neither the configuration nor the ResourceManager names (%s)', async (url) => {
   const login = await curlAnswers(WITH_COOKIE);
   const send = async (): Promise<number> => 200;
-  await expect(sendAs(login, new URL(url), send, (status) => status)).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
+  await expect(sendAs(login, new URL(url), send, (status) => status)).rejects.toMatchObject({ code: 'SERVER_DENIED' });
   await expect(runs()).rejects.toMatchObject({ code: 'ENOENT' });
 });
 
@@ -94,7 +94,7 @@ test('signs in to a NodeManager that the ResourceManager names', async () => {
   const login = await curlAnswers(WITH_COOKIE);
   login.admit(['http://node:8042', 'http://[bad']);
   expect((await login.identify(new URL('http://NODE:8042/ws/v1/node/info'))).headers.Cookie).toBe('hadoop.auth=n1');
-  await expect(login.identify(new URL('http://node:8043/ws/v1/node/info'))).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
+  await expect(login.identify(new URL('http://node:8043/ws/v1/node/info'))).rejects.toMatchObject({ code: 'SERVER_DENIED' });
 });
 
 test('renews a cookie before it expires', async () => {
@@ -136,7 +136,7 @@ test('a ResourceManager whose web server requires no login issues no token for R
 test("the message quotes the reason from a daemon's error page, without markup", async () => {
   const login = await curlAnswers('HTTP/1.1 403 no\\r\\n\\r\\n<html><title>x</title><h2>No rules applied to alice@OTHER.TEST</h2></html>');
   await expect(login.identify(RM)).rejects.toMatchObject({
-    code: 'KERBEROS_REALM',
+    code: 'KERBEROS_REALM_DENIED',
     message: 'Kerberos rejected the identity of this user at rm:8088: No rules applied to alice@OTHER.TEST.',
   });
 });
@@ -146,7 +146,7 @@ test('a principal without a rule on the server is rejected, although the server 
   const page = `<h2>HTTP ERROR 500 ${reason}</h2><table><tr><th>URI:</th><td>/</td></tr><tr><th>MESSAGE:</th><td>${reason}</td></tr></table>`;
   const login = await curlAnswers(`HTTP/1.1 401 no\\r\\n\\r\\nHTTP/1.1 500 Server Error\\r\\n\\r\\n${page.replaceAll('$', '\\$')}`);
   await expect(login.identify(RM)).rejects.toMatchObject({
-    code: 'KERBEROS_REALM',
+    code: 'KERBEROS_REALM_DENIED',
     message: 'Kerberos rejected the identity of this user at rm:8088: No rules applied to carol@OTHER.TEST.',
   });
 });
@@ -164,7 +164,7 @@ test('signs in to a server of an unknown cluster only if it requires a login', a
       async () => 401,
       (status) => status,
     ),
-  ).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
+  ).rejects.toMatchObject({ code: 'SERVER_DENIED' });
 });
 
 test("curl reads the cluster's authorities from a temporary file, which is removed afterwards", async () => {

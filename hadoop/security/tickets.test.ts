@@ -32,12 +32,12 @@ test.each([
   ['text of another program', 'Credentials cache: API:1', /has no ticket-granting ticket/],
 ])('%s is not a login', (_, text, message) => {
   expect(() => parseTickets(text)).toThrow(
-    expect.objectContaining({ code: 'KERBEROS_NO_TICKET', message: expect.stringMatching(message) }),
+    expect.objectContaining({ code: 'KERBEROS_TICKET_NOT_FOUND', message: expect.stringMatching(message) }),
   );
 });
 
 test('a keytab requires the name of a principal', async () => {
-  await expect(findTicket({ TONY_KEYTAB: '/etc/a.keytab' })).rejects.toMatchObject({ code: 'KERBEROS_NO_TICKET' });
+  await expect(findTicket({ TONY_KEYTAB: '/etc/a.keytab' })).rejects.toMatchObject({ code: 'KERBEROS_TICKET_NOT_FOUND' });
 });
 
 test('_HOST in the principal of a keytab is replaced with the name of this machine', async () => {
@@ -54,7 +54,7 @@ test('_HOST in the principal of a keytab is replaced with the name of this machi
 
 test('on a machine without Kerberos, the error names the missing program', async () => {
   await expect(findTicket({ PATH: '/nowhere' })).rejects.toMatchObject({
-    code: 'KERBEROS_TOOL_MISSING',
+    code: 'KERBEROS_TOOL_NOT_FOUND',
     message: 'The program klist was not found on this machine.',
   });
 });

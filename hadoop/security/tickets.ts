@@ -22,7 +22,7 @@ const RENEW_BEFORE_MS = 5 * 60_000;
 /**
  * Returns the user's ticket. The ticket comes from the keytab that TONY_KEYTAB names or, without TONY_KEYTAB, from the `kinit` ticket
  * cache.
- * @throws TonyError KERBEROS_NO_TICKET, KERBEROS_TICKET_EXPIRED, KERBEROS_TOOL_MISSING, KERBEROS_*
+ * @throws TonyError KERBEROS_TICKET_NOT_FOUND, KERBEROS_TICKET_EXPIRED, KERBEROS_TOOL_NOT_FOUND, KERBEROS_*
  */
 export async function findTicket(environment: NodeJS.ProcessEnv, now: number = Date.now()): Promise<Ticket> {
   const ticket = environment.TONY_KEYTAB ? await ticketOfKeytab(environment, now) : await listTicket(environment);
@@ -45,9 +45,13 @@ async function ticketOfKeytab(environment: NodeJS.ProcessEnv, now: number): Prom
   const { TONY_KEYTAB: keytab = '', TONY_PRINCIPAL: named = '' } = environment;
   const principal = await withHost(named);
   if (principal === '') {
-    throw new TonyError('KERBEROS_NO_TICKET', `TONY_KEYTAB names ${keytab}, but TONY_PRINCIPAL does not name the principal to use.`, {
-      hint: `Set TONY_PRINCIPAL to a principal of the keytab: klist -k ${keytab}.`,
-    });
+    throw new TonyError(
+      'KERBEROS_TICKET_NOT_FOUND',
+      `TONY_KEYTAB names ${keytab}, but TONY_PRINCIPAL does not name the principal to use.`,
+      {
+        hint: `Set TONY_PRINCIPAL to a principal of the keytab: klist -k ${keytab}.`,
+      },
+    );
   }
   const cache = await ownCache(environment, principal, keytab);
   const withCache = { ...environment, KRB5CCNAME: cache };
@@ -97,7 +101,7 @@ async function ownCache(environment: NodeJS.ProcessEnv, principal: string, keyta
 async function listTicket(environment: NodeJS.ProcessEnv): Promise<Ticket> {
   const { exitCode, stdout, stderr } = await runSystemProgram('klist', [], environment);
   if (exitCode !== 0) {
-    throw new TonyError('KERBEROS_NO_TICKET', `No Kerberos ticket was found: ${stderr.trim().replace(/^klist: /, '')}.`);
+    throw new TonyError('KERBEROS_TICKET_NOT_FOUND', `No Kerberos ticket was found: ${stderr.trim().replace(/^klist: /, '')}.`);
   }
   return parseTickets(stdout);
 }
@@ -111,7 +115,7 @@ async function listTicket(environment: NodeJS.ProcessEnv): Promise<Ticket> {
  *   Valid starting     Expires            Service principal
  *   11/24/26 04:05:15  11/25/26 04:05:15  krbtgt/EXAMPLE.COM@EXAMPLE.COM
  *
- * @throws TonyError KERBEROS_NO_TICKET
+ * @throws TonyError KERBEROS_TICKET_NOT_FOUND
  */
 export function parseTickets(text: string): Ticket {
   const cache = /^Ticket cache: (.+)$/m.exec(text)?.[1]?.trim();
@@ -123,7 +127,10 @@ export function parseTickets(text: string): Ticket {
       Date.UTC(2000 + Number(year), Number(month) - 1, Number(day), Number(hours), Number(minutes), Number(seconds)),
     );
   if (cache === undefined || principal === undefined || expirations.length === 0) {
-    throw new TonyError('KERBEROS_NO_TICKET', `The cache ${cache ?? ''} has no ticket-granting ticket for ${principal ?? 'a user'}.`);
+    throw new TonyError(
+      'KERBEROS_TICKET_NOT_FOUND',
+      `The cache ${cache ?? ''} has no ticket-granting ticket for ${principal ?? 'a user'}.`,
+    );
   }
   return { principal, expiresAt: Math.max(...expirations), cache };
 }

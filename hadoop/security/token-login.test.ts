@@ -46,7 +46,7 @@ test.each(['http://evil:9870', 'http://localhost:9871', 'https://localhost:9870'
   '%s, which the configuration does not name, gets no token',
   async (server) => {
     const login = await loginWith(HDFS, YARN);
-    await expect(login.identify(new URL(`${server}/webhdfs/v1/a?op=OPEN`))).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
+    await expect(login.identify(new URL(`${server}/webhdfs/v1/a?op=OPEN`))).rejects.toMatchObject({ code: 'SERVER_DENIED' });
     expect(await login.identify(new URL(`${server}/ws/v1/cluster/apps`))).toEqual({ query: {}, headers: {} });
   },
 );
@@ -100,7 +100,7 @@ test('a gateway on the host of a NameNode receives its own token', async () => {
 test('a ResourceManager that does not require a login receives the user name', async () => {
   const login = await loginWith(HDFS);
   expect(await login.identify(new URL('http://rm:8088/ws/v1/cluster/apps'))).toEqual({ query: { 'user.name': 'alice' }, headers: {} });
-  await expect(login.rpcToken('resource-manager')).rejects.toMatchObject({ code: 'TOKEN_MISSING' });
+  await expect(login.rpcToken('resource-manager')).rejects.toMatchObject({ code: 'TOKEN_NOT_FOUND' });
 });
 
 test('a changed file takes effect immediately', async () => {
@@ -113,12 +113,12 @@ test('a changed file takes effect immediately', async () => {
 
 test('the error for a missing token or file contains no secret', async () => {
   const login = await loginWith(YARN);
-  await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_MISSING', message: expect.stringContaining('for HDFS') });
+  await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_NOT_FOUND', message: expect.stringContaining('for HDFS') });
   await writeFile(file, 'p');
   await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({
-    code: 'TOKEN_MISSING',
+    code: 'TOKEN_NOT_FOUND',
     message: `The delegation tokens in ${file} cannot be read: The credentials file does not begin with HDTS.`,
   });
   await rm(file);
-  await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_MISSING', message: expect.stringContaining(file) });
+  await expect(login.identify(WEB_HDFS)).rejects.toMatchObject({ code: 'TOKEN_NOT_FOUND', message: expect.stringContaining(file) });
 });

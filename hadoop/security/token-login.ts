@@ -158,13 +158,13 @@ export class TokenLogin implements Login {
   }
 
   #missing(service: string): TonyError {
-    return new TonyError('TOKEN_MISSING', `The credentials in HADOOP_TOKEN_FILE_LOCATION contain no delegation token for ${service}.`);
+    return new TonyError('TOKEN_NOT_FOUND', `The credentials in HADOOP_TOKEN_FILE_LOCATION contain no delegation token for ${service}.`);
   }
 }
 
 /** Returns the error for a file with delegation tokens that cannot be read or decoded. */
 export function unreadable(file: string, error: unknown): TonyError {
-  return new TonyError('TOKEN_MISSING', `The delegation tokens in ${file} cannot be read: ${messageOf(error).replace(/\.$/, '')}.`, {
+  return new TonyError('TOKEN_NOT_FOUND', `The delegation tokens in ${file} cannot be read: ${messageOf(error).replace(/\.$/, '')}.`, {
     cause: error,
   });
 }

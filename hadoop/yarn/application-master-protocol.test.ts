@@ -585,6 +585,6 @@ test('closing rejects pending calls', async () => {
   const pending = client.heartbeat(0);
   const other = client.heartbeat(0);
   client.close();
-  await expect(pending).rejects.toMatchObject({ code: 'RPC_CLOSED' });
-  await expect(other).rejects.toMatchObject({ code: 'RPC_CLOSED' });
+  await expect(pending).rejects.toMatchObject({ code: 'RPC_ENDED' });
+  await expect(other).rejects.toMatchObject({ code: 'RPC_ENDED' });
 });

@@ -232,7 +232,7 @@ export class ApplicationMasterClient {
 
   /**
    * Sets the number of containers to allocate for a priority and an allocation request ID. The next heartbeat sends this ask. Each
-   * allocated container then reduces the number by one. Throws RESOURCE_UNKNOWN if the cluster does not have the resource type.
+   * allocated container then reduces the number by one. Throws RESOURCE_NOT_FOUND if the cluster does not have the resource type.
    */
   setAsk(wanted: Ask): void {
     if (wanted.count > 0) {
@@ -313,7 +313,7 @@ export class ApplicationMasterClient {
     }
   }
 
-  /** Closes the connection and rejects pending calls with RPC_CLOSED. */
+  /** Closes the connection and rejects pending calls with RPC_ENDED. */
   close(): void {
     this.#connection.close();
   }
@@ -361,7 +361,10 @@ export class ApplicationMasterClient {
     }
     const unknown = Object.keys(extrasOf(wanted.resources)).find((name) => !this.#units.has(name));
     if (unknown !== undefined) {
-      throw new TonyError('RESOURCE_UNKNOWN', `The cluster has no resource type ${unknown}; it has ${[...this.#units.keys()].join(', ')}.`);
+      throw new TonyError(
+        'RESOURCE_NOT_FOUND',
+        `The cluster has no resource type ${unknown}; it has ${[...this.#units.keys()].join(', ')}.`,
+      );
     }
   }
 

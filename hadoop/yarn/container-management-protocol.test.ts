@@ -271,6 +271,6 @@ test('closing rejects pending calls', async () => {
   const pending = client.statuses(node, [idOf(2)]);
   const starting = client.start(container(3), context);
   client.close();
-  await expect(pending).rejects.toMatchObject({ code: 'RPC_CLOSED' });
-  await expect(starting).rejects.toMatchObject({ code: 'RPC_CLOSED' });
+  await expect(pending).rejects.toMatchObject({ code: 'RPC_ENDED' });
+  await expect(starting).rejects.toMatchObject({ code: 'RPC_ENDED' });
 });

@@ -198,14 +198,14 @@ function isWorthAnotherTry(error: unknown, tries: number): boolean {
   }
   // Retry a few times: a NodeManager closes the connection during authentication not only if it does not know the token, but also while it
   // is shutting down. An invalid frame, which may come from an attacker, is treated like a broken connection.
-  if (error.code === 'RPC_REFUSED' || error.code === 'RPC_PROTOCOL') {
+  if (error.code === 'RPC_DENIED' || error.code === 'RPC_MISMATCH') {
     return tries < 3;
   }
-  return error.code === 'RPC_UNREACHABLE' || error.code === 'RPC_TIMEOUT';
+  return error.code === 'RPC_UNREACHABLE' || error.code === 'RPC_UNAVAILABLE';
 }
 
 function closedError(): TonyError {
-  return new TonyError('RPC_CLOSED', 'The connections to the NodeManagers were closed.');
+  return new TonyError('RPC_ENDED', 'The connections to the NodeManagers were closed.');
 }
 
 export interface LaunchContext {
@@ -326,7 +326,7 @@ export class NodeManagerClient {
     );
   }
 
-  /** Closes all connections and rejects pending calls with RPC_CLOSED. */
+  /** Closes all connections and rejects pending calls with RPC_ENDED. */
   close(): void {
     this.#connections.close();
   }

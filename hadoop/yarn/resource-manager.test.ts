@@ -151,16 +151,16 @@ describe('each refusal causes a specific error', () => {
   });
 
   test.each([
-    [404, remote('NotFoundException', `java.lang.Exception: app with id: ${ID} not found`), 'APPLICATION_NOT_FOUND', ID],
-    [400, remote('BadRequestException', 'java.lang.IllegalArgumentException: too large'), 'RM_REFUSED', 'rejected the request: too large'],
+    [404, remote('NotFoundException', `java.lang.Exception: app with id: ${ID} not found`), 'JOB_NOT_FOUND', ID],
+    [400, remote('BadRequestException', 'java.lang.IllegalArgumentException: too large'), 'RM_DENIED', 'rejected the request: too large'],
     [
       400,
       remote('BadRequestException', 'java.lang.IllegalStateException: org.apache.hadoop.AccessControlException: not in queue gpu'),
-      'RM_REFUSED',
+      'RM_DENIED',
       'rejected the request: not in queue gpu',
     ],
-    [403, remote('ForbiddenException', 'Unauthorized attempt to kill appid x by remote user bob'), 'RM_REFUSED', 'by remote user bob'],
-    [500, remote('RuntimeException', ''), 'RM_REFUSED', 'RuntimeException'],
+    [403, remote('ForbiddenException', 'Unauthorized attempt to kill appid x by remote user bob'), 'RM_DENIED', 'by remote user bob'],
+    [500, remote('RuntimeException', ''), 'RM_DENIED', 'RuntimeException'],
     [404, 'not one', 'RM_UNREACHABLE', 'is not a ResourceManager: HTTP 404'],
     [200, 'not json', 'RM_UNREACHABLE', 'is not a ResourceManager: its response is not JSON'],
     [200, { app: { id: 3 } }, 'RM_UNREACHABLE', 'answer has an unexpected form: app.id is missing or has another type'],
@@ -169,10 +169,10 @@ describe('each refusal causes a specific error', () => {
     [
       403,
       '<html><h1>The default static user\n cannot carry out this operation.</h1></html>',
-      'RM_REFUSED',
+      'RM_DENIED',
       'The default static user cannot carry out',
     ],
-    [401, '<html>Authentication required</html>', 'RM_REFUSED', 'requires authentication'],
+    [401, '<html>Authentication required</html>', 'RM_DENIED', 'requires authentication'],
   ])('HTTP %s with %j', async (status, body, code, message) => {
     const address = await serve((_, response) => {
       if (typeof body === 'string') {

@@ -43,10 +43,10 @@ function refusal(status: number, text: string, path: string, address: string): T
   const remote = parseRemoteException(text);
   const message = withoutExceptionNames(remote?.message ?? '');
   if (remote?.exception === 'NotFoundException' && path.startsWith('/ws/v1/cluster/apps/')) {
-    return new TonyError('APPLICATION_NOT_FOUND', `The ResourceManager does not know ${path.split('/')[5] ?? 'this application'}.`);
+    return new TonyError('JOB_NOT_FOUND', `The ResourceManager does not know ${path.split('/')[5] ?? 'this application'}.`);
   }
   if (status === 401) {
-    return new TonyError('RM_REFUSED', `The ResourceManager ${address} requires authentication (HTTP 401).`, {
+    return new TonyError('RM_DENIED', `The ResourceManager ${address} requires authentication (HTTP 401).`, {
       hint: 'If the cluster uses Kerberos, set hadoop.security.authentication to kerberos in the core-site.xml of HADOOP_CONF_DIR.',
     });
   }
@@ -54,12 +54,12 @@ function refusal(status: number, text: string, path: string, address: string): T
     return new TonyError('TOKEN_EXPIRED', `The ResourceManager rejected the delegation token: ${message}`);
   }
   if (remote !== null) {
-    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request: ${message || remote.exception}`);
+    return new TonyError('RM_DENIED', `The ResourceManager rejected the request: ${message || remote.exception}`);
   }
   // Servlet filters return errors as HTML or plain text.
   const plain = textOfPage(text).slice(0, 300);
   if (status === 403 || status === 400) {
-    return new TonyError('RM_REFUSED', `The ResourceManager rejected the request (HTTP ${status}): ${plain}`);
+    return new TonyError('RM_DENIED', `The ResourceManager rejected the request (HTTP ${status}): ${plain}`);
   }
   if (status >= 500) {
     return new TonyError('RM_UNREACHABLE', `The ResourceManager ${address} failed to serve the request (HTTP ${status}).`, {
@@ -205,7 +205,7 @@ export class ResourceManager {
   }
 
   /**
-   * Returns an application. Throws APPLICATION_NOT_FOUND for an application that never existed or that the ResourceManager has already
+   * Returns an application. Throws JOB_NOT_FOUND for an application that never existed or that the ResourceManager has already
    * removed.
    */
   async application(id: string): Promise<Application> {

@@ -71,7 +71,7 @@ export class SchedulerConnection {
       if (!('failure' in tried)) {
         return tried;
       }
-      const refused = tried.failure.code === 'RPC_REFUSED' || tried.failure.code === 'RPC_PROTOCOL';
+      const refused = tried.failure.code === 'RPC_DENIED' || tried.failure.code === 'RPC_MISMATCH';
       if (refused && ++refusals >= REFUSALS_BEFORE_GIVING_UP * this.#options.schedulers.length) {
         throw tried.failure;
       }
@@ -125,7 +125,7 @@ export class SchedulerConnection {
         this.#here(address);
         return { result };
       } catch (error) {
-        if (!(error instanceof TonyError) || error.code === 'RPC_CLOSED') {
+        if (!(error instanceof TonyError) || error.code === 'RPC_ENDED') {
           throw error;
         }
         if (!(error instanceof RemoteError)) {
@@ -191,7 +191,7 @@ export class SchedulerConnection {
   }
 
   #closedError(): TonyError {
-    return new TonyError('RPC_CLOSED', 'The connection to the ResourceManager was closed.');
+    return new TonyError('RPC_ENDED', 'The connection to the ResourceManager was closed.');
   }
 }
 
@@ -204,7 +204,7 @@ function decodeResponse<Response extends keyof HadoopMessages>(
   try {
     return decodeMessage(name, bytes);
   } catch (error) {
-    throw new TonyError('RPC_PROTOCOL', `${address} answered ${method} with an invalid ${name}: ${messageOf(error)}.`, {
+    throw new TonyError('RPC_MISMATCH', `${address} answered ${method} with an invalid ${name}: ${messageOf(error)}.`, {
       cause: error,
     });
   }

@@ -149,7 +149,7 @@ describe('submit explains the error', () => {
   test('as JSON for programs', async () => {
     const { folder, file } = await jobFile(`${JOB}source: nowhere\n`);
     const { stdout, exitCode } = await runCommand(['submit', '--conf', file, '--local', '--output', 'json'], { env: { HOME: folder } });
-    expect(jsonLines(stdout).at(-1)).toMatchObject({ type: 'error', code: 'SOURCE_MISSING', hint: expect.any(String) });
+    expect(jsonLines(stdout).at(-1)).toMatchObject({ type: 'error', code: 'SOURCE_NOT_FOUND', hint: expect.any(String) });
     expect(exitCode).toBe(2);
   });
 });

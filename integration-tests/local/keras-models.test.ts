@@ -37,24 +37,24 @@ test('models of TensorFlow.js and of Keras make the same predictions on the othe
   expect(largest(loaded?.saved)).toBeLessThan(1e-5);
   expect(loaded?.refusals).toEqual([
     [
-      'MODEL_NOT_EXPORTABLE',
+      'MODEL_UNSUPPORTED',
       expect.stringMatching(/^the option activation is 'hard_sigmoid', but both libraries make the same predictions only with one of elu,/),
     ],
-    ['MODEL_NOT_EXPORTABLE', 'the option reset_after is True, but both libraries make the same predictions only with None or False'],
-    ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js has no such layer'],
-    ['MODEL_NOT_EXPORTABLE', 'the option negative_slope is 0.1, but both libraries make the same predictions only with 0 or None'],
-    ['MODEL_NOT_EXPORTABLE', 'the option groups is 3, but both libraries make the same predictions only with 1 or None'],
-    ['MODEL_NOT_EXPORTABLE', "the option padding is 'causal', but both libraries make the same predictions only with 'valid' or 'same'"],
-    ['MODEL_NOT_EXPORTABLE', "the option dtype is 'float64', but both libraries make the same predictions only with 'float32' or None"],
+    ['MODEL_UNSUPPORTED', 'the option reset_after is True, but both libraries make the same predictions only with None or False'],
+    ['MODEL_UNSUPPORTED', 'TensorFlow.js has no such layer'],
+    ['MODEL_UNSUPPORTED', 'the option negative_slope is 0.1, but both libraries make the same predictions only with 0 or None'],
+    ['MODEL_UNSUPPORTED', 'the option groups is 3, but both libraries make the same predictions only with 1 or None'],
+    ['MODEL_UNSUPPORTED', "the option padding is 'causal', but both libraries make the same predictions only with 'valid' or 'same'"],
+    ['MODEL_UNSUPPORTED', "the option dtype is 'float64', but both libraries make the same predictions only with 'float32' or None"],
     [
-      'MODEL_NOT_EXPORTABLE',
+      'MODEL_UNSUPPORTED',
       "the option interpolation is 'bilinear', but both libraries make the same predictions only with 'nearest' or None",
     ],
-    ['MODEL_NOT_EXPORTABLE', 'the option dilation_rate is [2, 2], but both libraries make the same predictions only with 1'],
-    ['MODEL_NOT_EXPORTABLE', 'the option keepdims is True, but both libraries make the same predictions only with None or False'],
-    ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js has no such layer'],
-    ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js has no equivalent of amsgrad'],
-    ['MODEL_NOT_EXPORTABLE', 'TensorFlow.js has no equivalent of Lion'],
+    ['MODEL_UNSUPPORTED', 'the option dilation_rate is [2, 2], but both libraries make the same predictions only with 1'],
+    ['MODEL_UNSUPPORTED', 'the option keepdims is True, but both libraries make the same predictions only with None or False'],
+    ['MODEL_UNSUPPORTED', 'TensorFlow.js has no such layer'],
+    ['MODEL_UNSUPPORTED', 'TensorFlow.js has no equivalent of amsgrad'],
+    ['MODEL_UNSUPPORTED', 'TensorFlow.js has no equivalent of Lion'],
   ]);
   const checked = await tfjs('check', theirs);
   // TensorFlow.js prints an advertisement first.

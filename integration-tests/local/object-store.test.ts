@@ -104,7 +104,7 @@ test('wrong keys, missing buckets and unreachable stores cause specific errors',
   const away = createStorage({ hadoop: null, user: 'alice', s3: async () => ({ ...connection, endpoint: 'http://127.0.0.1:1' }) });
   await expect(away.read(`s3://${bucket}/x`)).rejects.toMatchObject({ code: 'S3_UNREACHABLE' });
   const none = createStorage({ hadoop: null, user: 'alice' });
-  await expect(none.read(`s3://${bucket}/x`)).rejects.toMatchObject({ code: 'S3_CREDENTIALS_MISSING' });
+  await expect(none.read(`s3://${bucket}/x`)).rejects.toMatchObject({ code: 'S3_CREDENTIALS_NOT_FOUND' });
   for (const each of [wrong, storage, away]) {
     each.close();
   }

@@ -103,7 +103,7 @@ except TonyError as error:
 print(json.dumps(codes))
 `;
   expect(await python(script)).toEqual([
-    ['COMMAND_MISSING', 'the command no-such-command does not exist on this machine'],
+    ['COMMAND_NOT_FOUND', 'the command no-such-command does not exist on this machine'],
     ['COMMAND_FAILED', 'tony-ts status exited with code 1: boom'],
     ['COMMAND_FAILED', 'tony-ts printed a line that is not a JSON object: 1'],
     ['USAGE', "'--yes' is neither a job ID nor a task"],
@@ -378,7 +378,7 @@ print(json.dumps(seen))
     ['four.txt'],
     ['NOT_FOUND', true],
     ['DATA_INVALID', false],
-    ['STORAGE_REFUSED', false],
+    ['STORAGE_DENIED', false],
   ]);
 });
 
@@ -401,7 +401,7 @@ for call in (lambda: tony.open("hdfs://ns/a"), lambda: tony.open("/a"), lambda: 
         seen.append(getattr(error, "code", str(error)))
 print(json.dumps(seen))
 `;
-  expect(await python(script)).toEqual(['text', 'USAGE', 'STORAGE_REFUSED', 'USAGE', "invalid mode: 'a'"]);
+  expect(await python(script)).toEqual(['text', 'USAGE', 'STORAGE_DENIED', 'USAGE', "invalid mode: 'a'"]);
   expect(await readdir(path.join(root, 'a'))).toEqual(['b c.txt']);
 });
 

@@ -75,7 +75,7 @@ test.each(PIPS)('pip %s resolves packages for the nodes, and builds none', async
   makeWheel(registry, 'direct', '1.0', 'any', `evil @ file://${source}`);
   await writeFile(path.join(folder, 'direct.txt'), 'direct\n');
   await expect(ensure('direct.txt')).rejects.toMatchObject({
-    code: 'PYTHON_UNRESOLVED',
+    code: 'PYTHON_PACKAGES_NOT_FOUND',
     message: expect.stringMatching(/source.* must be built from its source, but the nodes can use only wheels/),
   });
   const project = '[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["always"]\n';
@@ -104,7 +104,7 @@ test('uv reads uv.lock, pip verifies its checksums, and the error without uv nam
   const programs = process.env.PATH ?? '';
   vi.stubEnv('PATH', '/nowhere');
   await expect(ensure('uv.lock')).rejects.toMatchObject({
-    code: 'RUNTIME_TOOL_MISSING',
+    code: 'RUNTIME_TOOL_NOT_FOUND',
     hint: expect.stringMatching(/pip install uv.*uv export --frozen --no-dev --no-emit-project --output-file requirements\.txt/),
   });
   vi.stubEnv('PATH', programs);
@@ -116,12 +116,12 @@ test('uv reads uv.lock, pip verifies its checksums, and the error without uv nam
   for (const source of ['{ directory = "two" }', '{ git = "https://example.com/two?rev=1#0123456789012345678901234567890123456789" }']) {
     await write(lock.replace(entry('two', 1), `[[package]]\nname = "two"\nversion = "1.0"\nsource = ${source}\n`));
     await expect(ensure('uv.lock'), source).rejects.toMatchObject({
-      code: 'PYTHON_UNRESOLVED',
+      code: 'PYTHON_PACKAGES_NOT_FOUND',
       message: expect.stringContaining('only wheels'),
     });
   }
   await write('version = 7\n');
-  await expect(ensure('uv.lock')).rejects.toMatchObject({ code: 'PYTHON_UNRESOLVED', hint: expect.stringContaining('uv lock') });
+  await expect(ensure('uv.lock')).rejects.toMatchObject({ code: 'PYTHON_PACKAGES_NOT_FOUND', hint: expect.stringContaining('uv lock') });
 });
 
 /** Starts an index with a self-signed certificate. Returns its URL and the file of the certificate. */
@@ -170,7 +170,7 @@ test("pip's own settings apply: the certificate of an index, an extra index, and
   expect(namesOf(await ensure('a.txt'))).toEqual(['one', 'two']);
   await writeFile(path.join(folder, 'b.txt'), 'three\n');
   await expect(ensure('b.txt')).rejects.toMatchObject({
-    code: 'PYTHON_UNRESOLVED',
+    code: 'PYTHON_PACKAGES_NOT_FOUND',
     message: expect.stringContaining('the registry has no wheel for three'),
   });
 });

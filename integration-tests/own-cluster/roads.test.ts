@@ -120,8 +120,8 @@ test('mount points are listed and fixed, and files are not renamed across them',
     expect(await storage.stat('viewfs://box/shared/data')).toMatchObject({ owner: USER });
     expect(await storage.stat('viewfs://box/elsewhere')).toBeNull();
     const moved = storage.rename('viewfs://box/shared/data/rows', `viewfs://box/user/${USER}/rows-2`);
-    await expect(moved).rejects.toMatchObject({ code: 'STORAGE_REFUSED', message: expect.stringContaining('mount point') });
-    await expect(storage.remove('viewfs://box/shared/data')).rejects.toMatchObject({ code: 'STORAGE_REFUSED' });
+    await expect(moved).rejects.toMatchObject({ code: 'STORAGE_DENIED', message: expect.stringContaining('mount point') });
+    await expect(storage.remove('viewfs://box/shared/data')).rejects.toMatchObject({ code: 'STORAGE_DENIED' });
     for (const place of ['shared', 'elsewhere']) {
       await expect(storage.write(`viewfs://box/${place}/file`, Buffer.from('x'))).rejects.toMatchObject({ code: 'NOT_FOUND' });
     }

@@ -469,7 +469,7 @@ def generate(seed, count, folder, *only):
         try:
             save_tfjs(model, f"file://{folder}/{index}")
         except TonyError as error:
-            assert error.code == "MODEL_NOT_EXPORTABLE", error
+            assert error.code == "MODEL_UNSUPPORTED", error
             refused.setdefault(name, []).append(error.message)
             continue
         except Exception:

@@ -69,7 +69,7 @@ class Command:
         program = shutil.which(self._words[0], path=self._environment.get("PATH"))
         if program is None:
             raise TonyError(
-                "COMMAND_MISSING",
+                "COMMAND_NOT_FOUND",
                 f"the command {self._words[0]} does not exist on this machine",
                 "Install tony-ts on this machine, add the folder of `tony-ts` to PATH, or pass its path: Client(command=[...]).",
             )

@@ -54,7 +54,7 @@ class _Source(io.RawIOBase):
         if entry is None:
             raise error_of("NOT_FOUND", f"{uri} does not exist")
         if entry.type != "file":
-            raise TonyError("STORAGE_REFUSED", f"{uri} is a folder")
+            raise TonyError("STORAGE_DENIED", f"{uri} is a folder")
         self.name = uri
         self._size = entry.size
         self._at = 0
@@ -99,7 +99,7 @@ class _Source(io.RawIOBase):
         self._window = _places.read(self.name, self._at, length)
         self._window_start = self._at
         if not self._window:
-            raise TonyError("STORAGE_REFUSED", f"{self.name} was truncated while it was read")
+            raise TonyError("STORAGE_DENIED", f"{self.name} was truncated while it was read")
 
 
 class _Upload(io.RawIOBase):

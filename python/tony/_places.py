@@ -56,7 +56,7 @@ def resolve(place: str) -> str:
         return inner
     if inner is place:
         raise TonyError(
-            "STORAGE_REFUSED", f"{place!r} is not a URI such as hdfs://NAMESERVICE/PATH or tony://NAME/PATH"
+            "STORAGE_DENIED", f"{place!r} is not a URI such as hdfs://NAMESERVICE/PATH or tony://NAME/PATH"
         )
     name, _, path = inner.partition("/")
     data = context().data_uris

@@ -64,14 +64,14 @@ class TonyFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def rmdir(self, path: str) -> None:
         uri = self._strip_protocol(path)
         if _places.list_folder(uri):
-            raise TonyError("STORAGE_REFUSED", f"{uri} is not an empty folder")
+            raise TonyError("STORAGE_DENIED", f"{uri} is not an empty folder")
         self.rm_file(uri)
 
     def rm(self, path: Union[str, List[str]], recursive: bool = False, maxdepth: Optional[int] = None) -> None:
         for each in path if isinstance(path, list) else [path]:
             if not recursive and self.isdir(each):
                 raise TonyError(
-                    "STORAGE_REFUSED", f"{each} is a folder; pass recursive=True to remove it with its content"
+                    "STORAGE_DENIED", f"{each} is a folder; pass recursive=True to remove it with its content"
                 )
             self.rm_file(each)
 

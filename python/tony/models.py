@@ -78,11 +78,11 @@ def save_tfjs(model: Any, place: str, include_optimizer: bool = False) -> None:
     If `include_optimizer` is true, also writes the loss, the optimizer and its state. loadLayersModel then returns a
     compiled model that can continue training.
 
-    Raises TonyError MODEL_NOT_EXPORTABLE if TensorFlow.js has no equivalent of a layer, the optimizer or the loss.
+    Raises TonyError MODEL_UNSUPPORTED if TensorFlow.js has no equivalent of a layer, the optimizer or the loss.
     """
     uri = _places.resolve(place).rstrip("/")
     if not model.built:
-        raise TonyError("MODEL_NOT_EXPORTABLE", f"the model {model.name} has no weights yet: build it, or call it once")
+        raise TonyError("MODEL_UNSUPPORTED", f"the model {model.name} has no weights yet: build it, or call it once")
     topology = tfjs_topology(model)
     specs, data = [], bytearray()
     named = weight_names(model)

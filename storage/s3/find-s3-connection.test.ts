@@ -59,7 +59,7 @@ describe('the access key', () => {
     const found = await findS3Connection(noFiles, hadoop(provider));
     expect(opened(found)).toMatchObject({ accessKeyId: 'AKIAEXAMPLE', secretAccessKey: 'sécret/key+1' });
     await expect(findS3Connection({ ...noFiles, HADOOP_CREDSTORE_PASSWORD: 'other' }, hadoop(provider))).rejects.toMatchObject({
-      code: 'S3_CREDENTIALS_MISSING',
+      code: 'S3_CREDENTIALS_NOT_FOUND',
       message: expect.stringMatching(/default\.jceks cannot be read: the password is wrong/),
     });
   });
@@ -104,7 +104,7 @@ describe('the access key', () => {
     expect(opened(await again('work'))).toMatchObject({ sessionToken: 'work-token' });
     expect(opened(await again('constructor'))).toEqual(opened(others));
     const single = decodeJobConnections(encodeJobConnections({ buckets: { work: connection }, others: null }));
-    await expect(single('other')).rejects.toMatchObject({ code: 'S3_CREDENTIALS_MISSING', hint: expect.stringContaining('s3://other/') });
+    await expect(single('other')).rejects.toMatchObject({ code: 'S3_CREDENTIALS_NOT_FOUND', hint: expect.stringContaining('s3://other/') });
   });
 
   test.each([
@@ -114,7 +114,7 @@ describe('the access key', () => {
   ])('a missing access key is reported with %s', async (_, environment, properties, message, hint) => {
     const finding = findS3Connection({ ...noFiles, ...environment }, hadoop(properties));
     await expect(finding).rejects.toMatchObject({
-      code: 'S3_CREDENTIALS_MISSING',
+      code: 'S3_CREDENTIALS_NOT_FOUND',
       message: expect.stringMatching(message),
       hint: expect.stringMatching(hint),
     });
@@ -129,7 +129,7 @@ test.each([
 ])('the error for the credential provider %s suggests an alternative', async (store, message) => {
   const stores = { 'hadoop.security.credential.provider.path': `jceks://file/none.jceks,${store}` };
   await expect(findS3Connection(noFiles, hadoop(stores))).rejects.toMatchObject({
-    code: 'S3_CREDENTIALS_MISSING',
+    code: 'S3_CREDENTIALS_NOT_FOUND',
     message: expect.stringMatching(message),
     hint: expect.stringMatching(/hadoop credential create.*jceks:\/\/hdfs@/),
   });

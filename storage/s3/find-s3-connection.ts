@@ -99,7 +99,7 @@ export function s3Finder(sources: S3Sources): FindS3Connection {
   };
 }
 
-/** @throws TonyError S3_CREDENTIALS_MISSING, HADOOP_CONF_INVALID */
+/** @throws TonyError S3_CREDENTIALS_NOT_FOUND, HADOOP_CONF_INVALID */
 async function findConnection(bucket: string, { environment, hadoop }: S3Sources): Promise<S3Connection> {
   const profile = await readAwsProfile(environment);
   const properties = hadoop === null ? null : bucketProperties(hadoop.configuration, bucket);
@@ -161,7 +161,7 @@ async function keysOfHadoop(
       (await ofBucket('session.token')) ?? (id === undefined ? await find('fs.s3a.session.token') : undefined),
     );
   } catch (error) {
-    throw new TonyError('S3_CREDENTIALS_MISSING', `The access key for s3:// URIs is unknown: ${messageOf(error)}.`, {
+    throw new TonyError('S3_CREDENTIALS_NOT_FOUND', `The access key for s3:// URIs is unknown: ${messageOf(error)}.`, {
       hint: hintOf(error),
       cause: error,
     });
@@ -220,13 +220,13 @@ function missingKeys(environment: Environment, properties: Properties | null): T
   const [unsupported] = properties === null ? [] : unsupportedStores({ properties, keys: CREDENTIAL_STORES });
   if (unsupported !== undefined) {
     const { store, reason } = unsupported;
-    return new TonyError('S3_CREDENTIALS_MISSING', `tony-ts cannot read the credential provider ${store}: ${reason}.`, {
+    return new TonyError('S3_CREDENTIALS_NOT_FOUND', `tony-ts cannot read the credential provider ${store}: ${reason}.`, {
       hint: 'Store the keys with `hadoop credential create` in a provider jceks://hdfs@NAMENODE/PATH or jceks://file/PATH, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the values in this provider, or set AWS_PROFILE.',
     });
   }
   const providers = given(properties?.get('fs.s3a.aws.credentials.provider'));
   if (providers !== undefined) {
-    return new TonyError('S3_CREDENTIALS_MISSING', `fs.s3a.aws.credentials.provider is ${providers}, which tony-ts does not support.`, {
+    return new TonyError('S3_CREDENTIALS_NOT_FOUND', `fs.s3a.aws.credentials.provider is ${providers}, which tony-ts does not support.`, {
       hint: 'Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary credentials, AWS_SESSION_TOKEN.',
     });
   }
@@ -234,9 +234,9 @@ function missingKeys(environment: Environment, properties: Properties | null): T
   const [set] = names.filter((name) => given(environment[name]) !== undefined);
   const [unset] = names.filter((name) => given(environment[name]) === undefined);
   if (set !== undefined && unset !== undefined) {
-    return new TonyError('S3_CREDENTIALS_MISSING', `${set} is set, but ${unset} is not.`, { hint: `Set ${unset} as well.` });
+    return new TonyError('S3_CREDENTIALS_NOT_FOUND', `${set} is set, but ${unset} is not.`, { hint: `Set ${unset} as well.` });
   }
   const profile = given(environment.AWS_PROFILE);
   const where = profile === undefined ? "the environment, Hadoop's properties or the default profile" : `the profile ${profile}`;
-  return new TonyError('S3_CREDENTIALS_MISSING', `No access key for s3:// URIs was found in ${where}.`);
+  return new TonyError('S3_CREDENTIALS_NOT_FOUND', `No access key for s3:// URIs was found in ${where}.`);
 }

@@ -32,7 +32,7 @@ export function encodeJobConnections({ buckets, others }: JobConnections): strin
   return JSON.stringify({ buckets: Object.fromEntries(named), others: others && opened(others) });
 }
 
-/** Decodes the output of `encodeJobConnections`. Returns a function that throws TonyError S3_CREDENTIALS_MISSING for unknown buckets. */
+/** Decodes the output of `encodeJobConnections`. Returns a function that throws TonyError S3_CREDENTIALS_NOT_FOUND for unknown buckets. */
 export function decodeJobConnections(encoded: string): FindS3Connection {
   const fields: unknown = JSON.parse(encoded);
   if (!isRecord(fields) || !isRecord(fields.buckets)) {
@@ -42,7 +42,7 @@ export function decodeJobConnections(encoded: string): FindS3Connection {
   return async (bucket) => {
     const found = Object.hasOwn(buckets, bucket) ? buckets[bucket] : others;
     if (!isRecord(found)) {
-      throw new TonyError('S3_CREDENTIALS_MISSING', `This job has no access key for the bucket ${bucket}.`, {
+      throw new TonyError('S3_CREDENTIALS_NOT_FOUND', `This job has no access key for the bucket ${bucket}.`, {
         hint: `Name an s3://${bucket}/ URI in job.yaml, for example under data.`,
       });
     }

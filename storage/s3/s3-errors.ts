@@ -52,7 +52,7 @@ export function s3Error(error: unknown, uri: string): TonyError {
   }
   if (status === 301 || status === 400) {
     const hint = 'Check the region (AWS_REGION, fs.s3a.endpoint.region) and fs.s3a.path.style.access.';
-    return new TonyError('STORAGE_REFUSED', message, { ...options, hint });
+    return new TonyError('STORAGE_DENIED', message, { ...options, hint });
   }
-  return new TonyError('STORAGE_REFUSED', message, options);
+  return new TonyError('STORAGE_DENIED', message, options);
 }

@@ -154,7 +154,7 @@ export function describeStorage(
       const [from, to] = [joinUri(folder, 'step.tmp'), joinUri(folder, 'step-1')];
       await storage.write(joinUri(from, 'weights'), Buffer.from('w'));
       if (isObjectStore) {
-        await expect(storage.rename(from, to)).rejects.toMatchObject({ code: 'STORAGE_REFUSED' });
+        await expect(storage.rename(from, to)).rejects.toMatchObject({ code: 'STORAGE_DENIED' });
         return;
       }
       expect(await storage.rename(from, to)).toBe(true);
@@ -220,7 +220,7 @@ export function describeStorage(
       expect(await storage.remove(folder)).toBe(true);
       expect(await storage.remove(folder)).toBe(false);
       expect(await storage.stat(folder)).toBeNull();
-      await expect(storage.remove(root.replace(/^(\w+:\/\/[^/]*).*$/, '$1/'))).rejects.toMatchObject({ code: 'STORAGE_REFUSED' });
+      await expect(storage.remove(root.replace(/^(\w+:\/\/[^/]*).*$/, '$1/'))).rejects.toMatchObject({ code: 'STORAGE_DENIED' });
     });
 
     test.skipIf(isObjectStore)('removes a folder in one step while other processes write into it', async () => {
@@ -275,7 +275,7 @@ export function describeStorage(
         await expect(storage.write(joinUri(folder, 'file', 'below'), Buffer.from('x'))).rejects.toMatchObject({ name: 'TonyError' });
       }
       for (const uri of ['relative/path', 'gs://bucket/x', '/plain/path', `${folder}/../up`]) {
-        await expect(storage.read(uri)).rejects.toMatchObject({ code: 'STORAGE_REFUSED' });
+        await expect(storage.read(uri)).rejects.toMatchObject({ code: 'STORAGE_DENIED' });
       }
       expect(await names(folder)).toEqual(['file']);
     });

@@ -29,7 +29,7 @@ test('two tasks on one node share no GPU, and released GPUs are free again', asy
   const second = await assign(1);
   expect(visible(second)).toBe('2');
   await expect(assign(2)).rejects.toMatchObject({
-    code: 'GPUS_MISSING',
+    code: 'GPUS_NOT_FOUND',
     message: 'the task requests 2 GPUs, but other tasks use too many of the 4 GPUs that its container sees',
   });
   first.claim?.release();

@@ -110,7 +110,7 @@ export interface GpuRequest {
 /**
  * Selects the task's GPUs from the devices that the container sees.
  * @param list lists the devices, or resolves to null if the node has no NVIDIA driver
- * @throws TonyError GPUS_MISSING if the container sees too few devices, or if other tasks are using too many of them
+ * @throws TonyError GPUS_NOT_FOUND if the container sees too few devices, or if other tasks are using too many of them
  */
 export async function assignGpus(
   { job, role, container, jobEnvironment, signal }: GpuRequest,
@@ -132,12 +132,12 @@ export async function assignGpus(
   }
   const allowed = allowedDevices(devices, { nvidiaVisible: container.NVIDIA_VISIBLE_DEVICES, cudaVisible });
   if (allowed.length < gpus) {
-    throw new TonyError('GPUS_MISSING', `the task requests ${gpus} GPUs, but its container sees only ${allowed.length}`);
+    throw new TonyError('GPUS_NOT_FOUND', `the task requests ${gpus} GPUs, but its container sees only ${allowed.length}`);
   }
   const claim = await DeviceClaim.take(allowed, gpus, maxWaitMs, signal);
   if (claim === null) {
     throw new TonyError(
-      'GPUS_MISSING',
+      'GPUS_NOT_FOUND',
       `the task requests ${gpus} GPUs, but other tasks use too many of the ${allowed.length} GPUs that its container sees`,
     );
   }
@@ -145,7 +145,7 @@ export async function assignGpus(
   return { environment: { ...BUS_ORDER, [VISIBLE]: names }, claim };
 }
 
-/** @throws TonyError GPUS_MISSING if the driver does not respond */
+/** @throws TonyError GPUS_NOT_FOUND if the driver does not respond */
 function listDevices(): Promise<GpuDevice[] | null> {
   const options = { timeout: LIST_MS, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT } as const;
   return new Promise((resolve, reject) => {
@@ -156,7 +156,7 @@ function listDevices(): Promise<GpuDevice[] | null> {
         resolve(null);
       } else {
         const said = stdout.trim().split('\n')[0] || messageOf(error);
-        reject(new TonyError('GPUS_MISSING', `nvidia-smi cannot list the GPUs of this node: ${said}`));
+        reject(new TonyError('GPUS_NOT_FOUND', `nvidia-smi cannot list the GPUs of this node: ${said}`));
       }
     });
   });

@@ -197,7 +197,7 @@ export class FileCheckpoints {
         await this.#download(step, index, folder, signal);
         return { step, folder, target: index.target ?? null };
       } catch (error) {
-        if (!(error instanceof TonyError) || !['CHECKPOINT_DAMAGED', 'NOT_FOUND'].includes(error.code)) {
+        if (!(error instanceof TonyError) || !['CHECKPOINT_INVALID', 'NOT_FOUND'].includes(error.code)) {
           throw error;
         }
         await rm(folder, { recursive: true, force: true });
@@ -223,7 +223,7 @@ export class FileCheckpoints {
       const from = joinUri(place, ...(part === undefined ? [] : [part]), ...name.split('/'));
       const copy = await downloadFile(this.#storage, from, path.join(folder, name), signal);
       if (copy.bytes !== bytes || copy.sha256 !== sha256) {
-        throw new TonyError('CHECKPOINT_DAMAGED', `the checksum of ${uri}/${name} is wrong`);
+        throw new TonyError('CHECKPOINT_INVALID', `the checksum of ${uri}/${name} is wrong`);
       }
     }
   }
@@ -259,20 +259,20 @@ interface CheckedIndex extends Pick<Index, 'folder' | 'target' | 'files'> {
   readonly generation: number | undefined;
 }
 
-/** @throws TonyError CHECKPOINT_DAMAGED if the index is not valid, or if a file name refers to a file outside the checkpoint's folder */
+/** @throws TonyError CHECKPOINT_INVALID if the index is not valid, or if a file name refers to a file outside the checkpoint's folder */
 function parseIndex(bytes: Uint8Array, uri: string): CheckedIndex {
   let index: Partial<Index> | null;
   try {
     index = JSON.parse(Buffer.from(bytes).toString('utf8')) as Partial<Index> | null;
   } catch {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} is not valid JSON`);
+    throw new TonyError('CHECKPOINT_INVALID', `${uri}/${INDEX} is not valid JSON`);
   }
   const files = index?.version === 1 && Array.isArray(index.files) ? (index.files as readonly Partial<StoredFile>[]) : null;
   const { folder, target, applicationId, generation } = index ?? {};
   const isName = folder === undefined || /^\w[\w.-]*$/.test(folder);
   const isTarget = target === undefined || target === '' || isVersionName(target);
   if (files === null || !files.every(isFile) || !isName || !isTarget) {
-    throw new TonyError('CHECKPOINT_DAMAGED', `${uri}/${INDEX} has an unknown format`);
+    throw new TonyError('CHECKPOINT_INVALID', `${uri}/${INDEX} has an unknown format`);
   }
   return { folder, target, applicationId, generation, files: files as readonly StoredFile[] };
 }

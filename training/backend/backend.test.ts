@@ -9,7 +9,7 @@ afterAll(async () => {
 describe('backends', () => {
   test('reject an unknown name', async () => {
     await expect(loadBackend(1, { TONY_BACKEND: 'fast' })).rejects.toMatchObject({
-      code: 'BACKEND_MISSING',
+      code: 'BACKEND_NOT_FOUND',
       hint: 'Use one of gpu, native, wasm, cpu.',
     });
   });

@@ -33,14 +33,14 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
  * TensorFlow's kernels return the same results as TensorFlow.js, but are several times faster.
  *
  * @param neighbours how many of this job's ranks run on this machine, including this one.
- * @throws TonyError BACKEND_MISSING if no backend can be loaded. The message gives the reason for each backend.
+ * @throws TonyError BACKEND_NOT_FOUND if no backend can be loaded. The message gives the reason for each backend.
  */
 export async function loadBackend(neighbours: number, environment: NodeJS.ProcessEnv = process.env): Promise<Backend> {
   environment.TF_CPP_MIN_LOG_LEVEL ??= '2';
   environment.TF_NUM_INTRAOP_THREADS ??= String(Math.max(1, Math.floor(availableParallelism() / neighbours)));
   const selected = environment.TONY_BACKEND;
   if (selected !== undefined && selected !== '' && !ORDER.includes(selected as BackendName)) {
-    throw new TonyError('BACKEND_MISSING', `TONY_BACKEND names an unknown backend: ${selected}`, {
+    throw new TonyError('BACKEND_NOT_FOUND', `TONY_BACKEND names an unknown backend: ${selected}`, {
       hint: `Use one of ${ORDER.join(', ')}.`,
     });
   }
@@ -59,7 +59,7 @@ export async function loadBackend(neighbours: number, environment: NodeJS.Proces
       reasons.push(`${PACKAGES[name]}: ${reason.slice(0, 200)}`);
     }
   }
-  throw new TonyError('BACKEND_MISSING', `no TensorFlow.js backend could be loaded: ${reasons.join('; ')}`);
+  throw new TonyError('BACKEND_NOT_FOUND', `no TensorFlow.js backend could be loaded: ${reasons.join('; ')}`);
 }
 
 /** Returns true if the machine has a GPU that this process may use. */
@@ -78,7 +78,7 @@ async function load(name: BackendName): Promise<typeof tfjs> {
     unregisterWrongKernels(tf);
   }
   if (!(await tf.setBackend(name))) {
-    throw new TonyError('BACKEND_MISSING', `the ${name} backend failed to start`);
+    throw new TonyError('BACKEND_NOT_FOUND', `the ${name} backend failed to start`);
   }
   await tf.ready();
   return tf;
@@ -119,7 +119,7 @@ export interface LayerTree {
   readonly cell?: LayerTree;
 }
 
-/** @throws TonyError BACKEND_UNFIT if the backend cannot train the model correctly. */
+/** @throws TonyError BACKEND_UNSUPPORTED if the backend cannot train the model correctly. */
 export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel): void {
   if (typeof (model as tfjs.LayersModel | null | undefined)?.getClassName !== 'function') {
     throw new TonyError('USAGE', `expected a model, found ${describeValue(model)}`);
@@ -130,7 +130,10 @@ export function refuseUnfitModel(backend: BackendName, model: tfjs.LayersModel):
   const unfit = [...layersOf(model as unknown as LayerTree)].filter((layer) => UNFIT_FOR_WASM.test(layer.getClassName()));
   if (unfit.length > 0) {
     const names = unfit.map((layer) => `${layer.name} (${layer.getClassName()})`).join(', ');
-    throw new TonyError('BACKEND_UNFIT', `the wasm backend cannot train ${names}: it lacks their gradients or computes them incorrectly`);
+    throw new TonyError(
+      'BACKEND_UNSUPPORTED',
+      `the wasm backend cannot train ${names}: it lacks their gradients or computes them incorrectly`,
+    );
   }
 }
 

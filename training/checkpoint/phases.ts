@@ -125,7 +125,7 @@ export class Phase {
    * @param use reads the parts of a checkpoint that are needed.
    * @returns the result of `use`, and the position, which rank 0 must send to all ranks. `position.final` is true only if this application
    * has completed the phase.
-   * @throws TonyError CHECKPOINT_MISFIT with the phase's name.
+   * @throws TonyError CHECKPOINT_MISMATCH with the phase's name.
    */
   async newest<T>(
     store: CheckpointStore,
@@ -162,8 +162,8 @@ export class Phase {
     try {
       return await work();
     } catch (error) {
-      if (error instanceof TonyError && error.code === 'CHECKPOINT_MISFIT') {
-        throw new TonyError('CHECKPOINT_MISFIT', `phase ${this.name}: ${error.message}`, {
+      if (error instanceof TonyError && error.code === 'CHECKPOINT_MISMATCH') {
+        throw new TonyError('CHECKPOINT_MISMATCH', `phase ${this.name}: ${error.message}`, {
           hint: 'By default, phases are numbered in the order in which the program calls fit and loop. Restore the earlier order of the calls, or set another checkpoint.dir.',
           cause: error,
         });

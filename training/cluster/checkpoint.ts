@@ -8,7 +8,7 @@ export interface Checkpoint extends LoadedCheckpoint {
   /**
    * Copies the checkpoint's weights to a model with the same layers.
    * @param name the model's name in the training loop. Only needed if the loop trains several models.
-   * @throws TonyError CHECKPOINT_MISFIT if the weights do not match the model.
+   * @throws TonyError CHECKPOINT_MISMATCH if the weights do not match the model.
    */
   restore(model: tfjs.LayersModel, name?: string): void;
 }

@@ -243,7 +243,7 @@ export class Cluster {
    * resumes the interrupted phase.
    * @param data `{ x, y }` with tensors or arrays, or a dataset. Every rank must pass the same data, and trains on its own shard of the
    * data.
-   * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNFIT, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
+   * @throws TonyError MODEL_INVALID, DATA_INVALID, BACKEND_UNSUPPORTED, CHECKPOINT_MISMATCH, CHECKPOINT_FAILED, PEER_LOST, RING_MISMATCH.
    */
   async fit(model: tfjs.LayersModel, data: FitData, options: FitOptions = {}): Promise<FitHistory> {
     const { ring, wire, servers, backend } = this.#parts;
@@ -323,7 +323,7 @@ export class Cluster {
    * to that rank.
    * @param loss returns the mean loss over this rank's examples as a scalar.
    * @returns the mean loss over all ranks' examples or, with parameter servers, over this rank's examples.
-   * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+   * @throws TonyError USAGE, RANKS_MISMATCH, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions = {}): Promise<number> {
     checkCustomStepOptions('cluster.step', options);
@@ -351,7 +351,7 @@ export class Cluster {
   /**
    * Opens a custom training loop with checkpoints, from which a restarted program resumes. LoopOptions describes the options. Every rank
    * must open the same loops in the same order.
-   * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
+   * @throws TonyError USAGE, CHECKPOINT_MISMATCH, PEER_LOST, RING_MISMATCH.
    */
   async loop<T = null, State extends Json = null>(options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
     const { ring, servers } = this.#parts;
@@ -407,7 +407,7 @@ export class Cluster {
 
   /**
    * Copies rank 0's values to every rank. The values can be variables, models with all their weights, or numbers.
-   * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+   * @throws TonyError USAGE, RANKS_MISMATCH, PEER_LOST, RING_MISMATCH.
    */
   async broadcast(values: Float32Array | number[] | Trainable | readonly Trainable[]): Promise<void> {
     const { ring, servers, tf } = this.#parts;
@@ -521,7 +521,7 @@ export class Cluster {
    * option, ends training when the evaluation stops improving.
    * @param model a compiled model with the same layers as the trained model. Its weights are replaced.
    * @param data tensors, arrays with a shape, a dataset, or `[x, y]`.
-   * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISFIT.
+   * @throws TonyError USAGE, MODEL_INVALID, DATA_INVALID, CHECKPOINT_MISMATCH.
    */
   async evaluateCheckpoints(
     model: tfjs.LayersModel,

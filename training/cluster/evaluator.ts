@@ -230,15 +230,15 @@ export class Evaluator {
 
 /**
  * Loads a checkpoint's weights into the model. Errors name the phase, because a program may train several models.
- * @throws TonyError CHECKPOINT_MISFIT if the weights do not match the model.
+ * @throws TonyError CHECKPOINT_MISMATCH if the weights do not match the model.
  */
 function restoreEvaluated(tf: typeof tfjs, weights: CompiledModel['weights'], { uri, tensors, position }: StoredCheckpoint): void {
   try {
     restoreWeights(tf, weights, tensors, uri);
   } catch (error) {
-    if (error instanceof TonyError && error.code === 'CHECKPOINT_MISFIT') {
+    if (error instanceof TonyError && error.code === 'CHECKPOINT_MISMATCH') {
       const { name } = position.phase;
-      throw new TonyError('CHECKPOINT_MISFIT', `phase ${name}: ${error.message}`, {
+      throw new TonyError('CHECKPOINT_MISMATCH', `phase ${name}: ${error.message}`, {
         hint: 'If a program trains several models, select the phase to evaluate: { phase: NAME }.',
         cause: error,
       });

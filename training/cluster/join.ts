@@ -67,7 +67,7 @@ const OPTIONS: OptionRules<JoinOptions> = {
 /**
  * Joins the job: loads TensorFlow.js with the fastest available backend and connects to the other ranks. Outside a job, the process is the
  * only rank. In a parameter server task, `join` serves the workers until the task ends, and never returns.
- * @throws TonyError BACKEND_MISSING, RING_JOIN_FAILED, TASK_FILE_INVALID.
+ * @throws TonyError BACKEND_NOT_FOUND, RING_JOIN_FAILED, TASK_FILE_INVALID.
  */
 export async function join(options: JoinOptions = {}): Promise<Cluster> {
   checkOptionValues('join', options, OPTIONS);

@@ -94,7 +94,7 @@ describe.each(Object.entries(KINDS))('%s', (type, { workers, servers, strategy, 
     expect(exits).toEqual(gang.workers.map(() => 1));
     const failed = gang.workers[reader];
     expect(failed?.stderr()).toMatch(message);
-    expect(failed?.stderr()).toContain('WIRE_INTEGRITY');
+    expect(failed?.stderr()).toContain('WIRE_INVALID');
     const again = await train('changed', changedIn, { generation: 2 });
     // Checkpoints are taken every 5 steps. The first program may have ended before it stored one.
     const [resumed = 0] = stepsOf(again.gang.workers[0]);

@@ -123,7 +123,7 @@ export class DatasetBatchSource implements BatchSource {
     if (options.position !== null) {
       const position = positionSchema.safeParse(options.position);
       if (!position.success) {
-        throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint contains no matching dataset position');
+        throw new TonyError('CHECKPOINT_MISMATCH', 'the checkpoint contains no matching dataset position');
       }
       this.#pass = position.data.pass;
       this.#missedPasses = position.data.pass;

@@ -199,7 +199,7 @@ describe('a GraphModel', () => {
       ],
     ] as const) {
       const error = await exportGraphModel(world, tf.sequential({ layers: [layer] }), uri).catch((thrown: unknown) => thrown);
-      expect(error).toMatchObject({ code: 'MODEL_NOT_EXPORTABLE', message: expect.stringMatching(message) });
+      expect(error).toMatchObject({ code: 'MODEL_UNSUPPORTED', message: expect.stringMatching(message) });
     }
     const free = tf.sequential({ layers: [layers.conv1d({ filters: 1, kernelSize: 1, inputShape: [null, 2] })] });
     await expect(exportGraphModel(world, free, uri)).rejects.toThrow(/only the first dimension may be variable/);
@@ -239,7 +239,7 @@ describe('a SavedModel', () => {
     expect(await readdir(folder)).toEqual(['saved_model.pb']);
     await world.storage.write(`${uri}/variables/variables.index`, Buffer.of(0));
     await expect(exportSavedModel(world, model, uri)).rejects.toMatchObject({ code: 'ALREADY_EXISTS' });
-    await expect(loadSavedModel(world, uri)).rejects.toMatchObject({ code: 'BACKEND_UNFIT' });
+    await expect(loadSavedModel(world, uri)).rejects.toMatchObject({ code: 'BACKEND_UNSUPPORTED' });
   });
 });
 
@@ -276,7 +276,7 @@ describe('a LayersModel', () => {
     for (const model of [inner, outer]) {
       const { uri } = await place();
       await expect(exportLayersModel(world, model, uri)).rejects.toMatchObject({
-        code: 'MODEL_NOT_EXPORTABLE',
+        code: 'MODEL_UNSUPPORTED',
         message: 'the class of layer own has the className Dense, which is another class',
       });
       expect(await world.storage.list(uri)).toEqual([]);

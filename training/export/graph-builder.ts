@@ -50,7 +50,7 @@ export const attr = {
 export function typeName(dtype: string): string {
   const name = TYPES[dtype];
   if (name === undefined) {
-    throw new TonyError('MODEL_NOT_EXPORTABLE', `tensors of type ${dtype} cannot be exported`);
+    throw new TonyError('MODEL_UNSUPPORTED', `tensors of type ${dtype} cannot be exported`);
   }
   return name;
 }
@@ -163,5 +163,5 @@ export class GraphBuilder {
 
 /** Returns the error for a kernel that TensorFlow's operations cannot represent. */
 export function notExportable({ layer, kernel }: Pick<MergedCall, 'layer' | 'kernel'>, why: string): TonyError {
-  return new TonyError('MODEL_NOT_EXPORTABLE', `layer ${layer} cannot be part of a GraphModel: kernel ${kernel} ${why}`);
+  return new TonyError('MODEL_UNSUPPORTED', `layer ${layer} cannot be part of a GraphModel: kernel ${kernel} ${why}`);
 }

@@ -330,7 +330,7 @@ function outputsOf(name: string, length: number): string[] {
  * Converts a kernel call to TensorFlow operations, and adds the operations to the graph.
  * @param refs the names of the tensors that the graph already contains, by tensor ID.
  * @returns the names of the outputs.
- * @throws TonyError MODEL_NOT_EXPORTABLE with the names of the layer and the kernel.
+ * @throws TonyError MODEL_UNSUPPORTED with the names of the layer and the kernel.
  */
 export function lowerKernel(call: MergedCall, graph: GraphBuilder, refs: ReadonlyMap<number, string>): string[] {
   const lowering = KERNELS.get(call.kernel);

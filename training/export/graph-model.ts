@@ -22,7 +22,7 @@ export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersMode
 
 /**
  * Returns a graph for the model's predictions. Verifies that the graph makes the same predictions as the model.
- * @throws TonyError MODEL_NOT_EXPORTABLE with the name of the layer that needs control flow or an unsupported kernel.
+ * @throws TonyError MODEL_UNSUPPORTED with the name of the layer that needs control flow or an unsupported kernel.
  */
 export async function graphOf(tf: typeof tfjs, model: tfjs.LayersModel): Promise<tfjs.io.ModelArtifacts> {
   const artifacts = graphArtifacts(tf, model);
@@ -141,7 +141,7 @@ function sampleInputs(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, r
     const [examples, ...rest] = shape;
     const free = rest.findIndex((size) => size === null || size === undefined);
     if (free >= 0) {
-      throw new TonyError('MODEL_NOT_EXPORTABLE', `input ${name} has the shape [${shape}], but only the first dimension may be variable`, {
+      throw new TonyError('MODEL_UNSUPPORTED', `input ${name} has the shape [${shape}], but only the first dimension may be variable`, {
         hint: 'Create the model again with a fixed inputShape, and copy the weights to it.',
       });
     }
@@ -178,7 +178,7 @@ async function proveEqual(tf: typeof tfjs, model: tfjs.LayersModel, artifacts: t
         const isEqual = other !== undefined && one.length === other.length && one.every((value, at) => isNear(value, other[at] as number));
         if (!isEqual) {
           throw new TonyError(
-            'MODEL_NOT_EXPORTABLE',
+            'MODEL_UNSUPPORTED',
             `the graph of ${model.name} and the model itself return different values for output ${model.outputNames[index]}`,
           );
         }
@@ -188,7 +188,7 @@ async function proveEqual(tf: typeof tfjs, model: tfjs.LayersModel, artifacts: t
     if (error instanceof TonyError) {
       throw error;
     }
-    throw new TonyError('MODEL_NOT_EXPORTABLE', `the graph of ${model.name} fails to run: ${messageOf(error)}`, { cause: error });
+    throw new TonyError('MODEL_UNSUPPORTED', `the graph of ${model.name} fails to run: ${messageOf(error)}`, { cause: error });
   } finally {
     graph.dispose();
   }

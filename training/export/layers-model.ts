@@ -30,7 +30,7 @@ const METRICS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * @throws TonyError MODEL_NOT_EXPORTABLE, before anything is written, if TensorFlow.js could not load the optimizer, the loss or a metric,
+ * @throws TonyError MODEL_UNSUPPORTED, before anything is written, if TensorFlow.js could not load the optimizer, the loss or a metric,
  * or would load a layer as another class.
  */
 export async function exportLayersModel(
@@ -118,7 +118,7 @@ function refuseImpostors(tf: typeof tfjs, model: tfjs.LayersModel): void {
     const registered = registeredClass(tf, name);
     // A class derived from LayersModel inherits its name, and is loaded as a LayersModel with the same layers.
     if (layer.layers === undefined && registered !== undefined && registered !== (layer as object).constructor) {
-      throw new TonyError('MODEL_NOT_EXPORTABLE', `the class of layer ${layer.name} has the className ${name}, which is another class`, {
+      throw new TonyError('MODEL_UNSUPPORTED', `the class of layer ${layer.name} has the className ${name}, which is another class`, {
         hint: 'Give your class a className of its own, and call tf.serialization.registerClass in both programs.',
       });
     }
@@ -154,7 +154,7 @@ function nameOf(given: unknown): string {
 }
 
 function refusal(what: string, hint: string): TonyError {
-  return new TonyError('MODEL_NOT_EXPORTABLE', `the model cannot be exported with its optimizer, because ${what}`, {
+  return new TonyError('MODEL_UNSUPPORTED', `the model cannot be exported with its optimizer, because ${what}`, {
     hint: `${hint}, or export the model without includeOptimizer.`,
   });
 }

@@ -51,7 +51,7 @@ export interface MergedTrace {
 /**
  * Merges two traces of one model, which were recorded with `batches[0]` and `batches[1]` examples. A number that differs between the traces
  * becomes a multiple of the number of examples. The result has the tensor IDs of the first trace.
- * @throws TonyError MODEL_NOT_EXPORTABLE if the traces differ in any other way.
+ * @throws TonyError MODEL_UNSUPPORTED if the traces differ in any other way.
  */
 export function mergeTraces(one: Trace, other: Trace, batches: readonly [number, number]): MergedTrace {
   return new TraceMerge(one, other, batches).merge();
@@ -161,7 +161,7 @@ class TraceMerge {
 
   #fail(what: string): never {
     const place = this.#current === null ? 'the model' : `layer ${this.#current.layer}, kernel ${this.#current.kernel}`;
-    throw new TonyError('MODEL_NOT_EXPORTABLE', `${place}: ${what}`);
+    throw new TonyError('MODEL_UNSUPPORTED', `${place}: ${what}`);
   }
 }
 

@@ -44,7 +44,7 @@ export class Models {
    * Writes a graph model for tf.loadGraphModel into a folder. A graph model consists of TensorFlow's operations and can only predict. The
    * number of examples may vary, but all other dimensions must be fixed. Verifies first that the graph and the model make the same
    * predictions.
-   * @throws TonyError MODEL_NOT_EXPORTABLE with the name of the layer that the graph cannot represent.
+   * @throws TonyError MODEL_UNSUPPORTED with the name of the layer that the graph cannot represent.
    */
   async exportGraphModel(model: tfjs.LayersModel, folder: string): Promise<void> {
     await exportGraphModel(this.#parts, model, this.#parts.outputUriOf(folder));
@@ -69,7 +69,7 @@ export class Models {
   /**
    * Writes a TensorFlow SavedModel into a folder, for TensorFlow Serving, Keras and other programs. The SavedModel has the
    * `serving_default` signature and contains the same graph as a graph model. Replaces a SavedModel written earlier by this method.
-   * @throws TonyError MODEL_NOT_EXPORTABLE with the name of the layer that the graph cannot represent.
+   * @throws TonyError MODEL_UNSUPPORTED with the name of the layer that the graph cannot represent.
    */
   async exportSavedModel(model: tfjs.LayersModel, folder: string): Promise<void> {
     await exportSavedModel(this.#parts, model, this.#parts.outputUriOf(folder));
@@ -78,7 +78,7 @@ export class Models {
   /**
    * Loads a TensorFlow SavedModel for predictions, for example one exported by Keras. Requires the native backend.
    * @param place the folder that contains saved_model.pb.
-   * @throws TonyError BACKEND_UNFIT if the backend is not native, or MODEL_UNREADABLE if the SavedModel cannot be loaded.
+   * @throws TonyError BACKEND_UNSUPPORTED if the backend is not native, or MODEL_UNREADABLE if the SavedModel cannot be loaded.
    */
   async loadSavedModel(place: string, options: LoadSavedModelOptions = {}): Promise<SavedModel> {
     return await loadSavedModel(this.#parts, this.#parts.uriOf(place), options);
@@ -89,7 +89,7 @@ export class Models {
    * @param which `newest` for the job's newest valid checkpoint, `best` for the checkpoint marked as the best by the evaluator, or the URI
    * or path of a checkpoint (`.../step-100`) or of a checkpoint folder. From a folder, the newest valid checkpoint is loaded.
    * @param name the model's name in the training loop. Only needed if the loop trains several models.
-   * @throws TonyError CHECKPOINT_MISFIT, CHECKPOINT_DAMAGED, or NOT_FOUND if there is no checkpoint.
+   * @throws TonyError CHECKPOINT_MISMATCH, CHECKPOINT_INVALID, or NOT_FOUND if there is no checkpoint.
    */
   async loadCheckpoint(which: 'newest' | 'best' | (string & {}), model: tfjs.LayersModel, name?: string): Promise<LoadedCheckpoint> {
     const stored = await this.#find(which);
@@ -102,7 +102,7 @@ export class Models {
    * rank 0. If the job has its own checkpoint, `fit` replaces these weights.
    * @param from the URI or path of a model.json or of a checkpoint, `newest` or `best` as in `loadCheckpoint`, or a model in memory. A
    * model.json may be a LayersModel or a GraphModel from any program, even with quantised weights. Optimizer state is ignored.
-   * @throws TonyError WARM_START_MISFIT if no weight matches, or if a type or shape differs without `skipMismatched`. The model is then
+   * @throws TonyError WARM_START_MISMATCH if no weight matches, or if a type or shape differs without `skipMismatched`. The model is then
    * unchanged.
    */
   async warmStart(

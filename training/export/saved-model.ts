@@ -46,7 +46,7 @@ type Signature = Readonly<Record<'inputs' | 'outputs', Readonly<Record<string, T
 
 /**
  * Encodes a graph model as saved_model.pb. The weights are constants in the graph, so the SavedModel has no variables.
- * @throws TonyError MODEL_NOT_EXPORTABLE if TensorFlow could not read the file because of its size.
+ * @throws TonyError MODEL_UNSUPPORTED if TensorFlow could not read the file because of its size.
  */
 function encodeSavedModel(artifacts: tfjs.io.ModelArtifacts): Buffer {
   const { node, versions } = artifacts.modelTopology as {
@@ -55,7 +55,7 @@ function encodeSavedModel(artifacts: tfjs.io.ModelArtifacts): Buffer {
   };
   const constants = constantsOf(artifacts);
   if ((artifacts.weightData as ArrayBuffer).byteLength > MOST_BYTES) {
-    throw new TonyError('MODEL_NOT_EXPORTABLE', 'the weights exceed 2 GiB, the maximum size of a SavedModel without variables');
+    throw new TonyError('MODEL_UNSUPPORTED', 'the weights exceed 2 GiB, the maximum size of a SavedModel without variables');
   }
   const graph = [...node.map((each) => bytes(1, encodeNode(each, constants))), bytes(4, number(1, versions.producer))];
   const { inputs, outputs } = artifacts.signature as unknown as Signature;
@@ -186,7 +186,7 @@ export class SavedModel {
   /**
    * @param inputs the tensors in the order of `inputs`, or by name. If there is only one input, a single tensor.
    * @returns the tensors by name. If there is only one output, a single tensor.
-   * @throws TonyError DATA_INVALID if an input is missing or cannot be converted, BACKEND_UNFIT if an output has the type uint8
+   * @throws TonyError DATA_INVALID if an input is missing or cannot be converted, BACKEND_UNSUPPORTED if an output has the type uint8
    */
   predict(inputs: tfjs.Tensor | readonly tfjs.Tensor[] | tfjs.NamedTensorMap): tfjs.Tensor | tfjs.NamedTensorMap {
     const names = this.inputs.map(({ name }) => name);
@@ -205,7 +205,7 @@ export class SavedModel {
     for (const [name, { tfDtype }] of Object.entries(this.#loaded.signature.outputs)) {
       if (tfDtype === 'DT_UINT8') {
         throw new TonyError(
-          'BACKEND_UNFIT',
+          'BACKEND_UNSUPPORTED',
           `output ${name} of the SavedModel has the type uint8, which the native backend cannot return`,
           {
             hint: 'Save a signature that converts this output to int32, or that omits it.',
@@ -259,7 +259,7 @@ export async function loadSavedModel(world: ModelWorld, uri: string, options: Lo
   const { signature = 'serving_default', tags = ['serve'] } = options;
   const { node } = world.tf as typeof tfjs & { readonly node?: NodeApi };
   if (node === undefined) {
-    throw new TonyError('BACKEND_UNFIT', "a SavedModel runs only on the native backend, TensorFlow's C library", {
+    throw new TonyError('BACKEND_UNSUPPORTED', "a SavedModel runs only on the native backend, TensorFlow's C library", {
       hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or load a graph model.',
     });
   }

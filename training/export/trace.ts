@@ -56,7 +56,7 @@ interface TracedLayer {
 /**
  * Records the kernel calls of a model's prediction in order. Calls that a kernel itself makes are not recorded.
  * @param weights the IDs of the model's variables.
- * @throws TonyError MODEL_NOT_EXPORTABLE if the model reads a tensor's values. A trace cannot represent decisions that depend on values.
+ * @throws TonyError MODEL_UNSUPPORTED if the model reads a tensor's values. A trace cannot represent decisions that depend on values.
  */
 export function tracePrediction(
   tf: typeof tfjs,
@@ -158,7 +158,7 @@ class KernelRecorder {
 
   #refuseRead(): never {
     throw new TonyError(
-      'MODEL_NOT_EXPORTABLE',
+      'MODEL_UNSUPPORTED',
       `layer ${this.#layer} branches on values, which is impossible in a graph without control flow`,
     );
   }

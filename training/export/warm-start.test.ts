@@ -76,7 +76,7 @@ describe('a warm start', () => {
     await exportLayersModel({ tf, storage }, from, uri);
     const before = valuesOf(to);
     await expect(models.warmStart(to, uri)).rejects.toMatchObject({
-      code: 'WARM_START_MISFIT',
+      code: 'WARM_START_MISMATCH',
       message: expect.stringMatching(/^weight head\/kernel does not fit: it is float32 \[4,5\], and head\/kernel is float32 \[4,2\] in /),
     });
     expect(valuesOf(to)).toEqual(before);
@@ -192,7 +192,7 @@ describe('a checkpoint', () => {
     }
     await models.exportLayersModel(model, joinUri(uri, 'exported'));
     expect(valuesOf(await models.loadLayersModel(joinUri(uri, 'exported', 'model.json')))).toEqual(values[1]);
-    await expect(models.loadCheckpoint('best', network(3))).rejects.toMatchObject({ code: 'CHECKPOINT_MISFIT' });
+    await expect(models.loadCheckpoint('best', network(3))).rejects.toMatchObject({ code: 'CHECKPOINT_MISMATCH' });
   });
 });
 

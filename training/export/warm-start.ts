@@ -72,14 +72,14 @@ function copyWeights(tf: typeof tfjs, model: tfjs.LayersModel, source: Source, o
     } else if (options.skipMismatched === true) {
       left.push({ name: weight.name, why: difference });
     } else {
-      throw new TonyError('WARM_START_MISFIT', `weight ${weight.name} does not fit: it ${difference} in ${source.what}`, {
+      throw new TonyError('WARM_START_MISMATCH', `weight ${weight.name} does not fit: it ${difference} in ${source.what}`, {
         hint: 'To leave such weights unchanged, pass { skipMismatched: true }. To copy only some layers, pass { layers }.',
       });
     }
   }
   if (fitting.length === 0) {
     throw new TonyError(
-      'WARM_START_MISFIT',
+      'WARM_START_MISMATCH',
       `no weight of ${source.what} fits the model: ${left.map(({ name, why }) => `${name} ${why}`).join(', ')}`,
     );
   }
@@ -131,7 +131,7 @@ function chosenWeights(model: tfjs.LayersModel, layers: readonly string[] | unde
   const missing = layers.filter((name) => !all.some((layer) => layer.name === name));
   if (missing.length > 0) {
     throw new TonyError(
-      'WARM_START_MISFIT',
+      'WARM_START_MISMATCH',
       `the model has no layer ${missing.join(', ')}; its layers are ${all.map(({ name }) => name).join(', ')}`,
     );
   }

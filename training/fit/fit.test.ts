@@ -238,7 +238,9 @@ describe('a resumed run', () => {
     await trainAll({ folder: path }, [makeModel(tf.train.adam(0.01))], makeData(8), {});
     const other = tf.sequential({ layers: [tf.layers.dense({ units: 3, inputShape: [4] })] });
     other.compile({ optimizer: 'adam', loss: 'meanSquaredError' });
-    await expect(trainAll({ folder: path, generation: 2 }, [other], makeData(8), {})).rejects.toMatchObject({ code: 'CHECKPOINT_MISFIT' });
+    await expect(trainAll({ folder: path, generation: 2 }, [other], makeData(8), {})).rejects.toMatchObject({
+      code: 'CHECKPOINT_MISMATCH',
+    });
   });
 });
 

@@ -123,7 +123,7 @@ const LOSS_EVERY_STEPS = 10;
  * Trains a compiled tf.LayersModel on all ranks together. Each rank processes its share of each batch. Every rank applies the averaged
  * gradients, so the weights are the same on all ranks. Starts with rank 0's weights, or resumes exactly at the step of the newest valid
  * checkpoint.
- * @throws TonyError MODEL_INVALID, DATA_INVALID, TRAINING_DIVERGED, CHECKPOINT_MISFIT, CHECKPOINT_FAILED, PEER_LOST, RANKS_DIFFER,
+ * @throws TonyError MODEL_INVALID, DATA_INVALID, TRAINING_DIVERGED, CHECKPOINT_MISMATCH, CHECKPOINT_FAILED, PEER_LOST, RANKS_MISMATCH,
  *   RING_MISMATCH.
  */
 export async function fit(

@@ -365,7 +365,7 @@ describe('a loop rejects', () => {
     const dir = await folder();
     await attempt({ variables: { one: variable() }, steps: 1 }, undefined, dir);
     await expect(attempt({ variables: { other: variable() }, steps: 4 }, undefined, dir)).rejects.toMatchObject({
-      code: 'CHECKPOINT_MISFIT',
+      code: 'CHECKPOINT_MISMATCH',
       message: expect.stringMatching(/^phase loop-1: .* it contains variable\/one, which is not part of this loop$/),
     });
   });

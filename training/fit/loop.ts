@@ -127,7 +127,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
 
   /**
    * Opens the loop with the same weights on all ranks. Resumes from this loop's newest valid checkpoint, if one exists.
-   * @throws TonyError USAGE, CHECKPOINT_MISFIT, PEER_LOST, RING_MISMATCH.
+   * @throws TonyError USAGE, CHECKPOINT_MISMATCH, PEER_LOST, RING_MISMATCH.
    */
   static async open<T, State extends Json>(environment: LoopEnvironment, options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
     const loop = new TrainingLoop(environment, options);
@@ -168,7 +168,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
    * @param options `variables`: the variables to train. Default: all trainable variables of this loop. `examples`: the number of examples
    *   in the loss. Default: the batch size.
    * @returns the mean loss over all ranks' examples. With parameter servers, the mean over this rank's examples, or 0 if it has none.
-   * @throws TonyError USAGE, RANKS_DIFFER, TRAINING_DIVERGED, PEER_LOST, RING_MISMATCH.
+   * @throws TonyError USAGE, RANKS_MISMATCH, TRAINING_DIVERGED, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: (batch: BatchTensors<T>) => tfjs.Scalar, optimizer: tfjs.Optimizer, options: LoopStepOptions = {}): Promise<number> {
     if (!this.#isRunning) {

@@ -121,7 +121,7 @@ export class PredictOutput {
         if (await this.isDone(split)) {
           return false;
         }
-        throw new TonyError('STORAGE_REFUSED', `${attempt} could not be renamed`);
+        throw new TonyError('STORAGE_DENIED', `${attempt} could not be renamed`);
       }
     } catch (error) {
       // If the part exists, another worker has written it, and may already have removed this worker's file.

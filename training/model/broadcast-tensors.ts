@@ -36,7 +36,7 @@ export async function broadcastTensors<Head>(ring: Ring, own: Parcel<Head> | nul
 
 /**
  * Assigns rank 0's values to the variables of every rank. All ranks must pass variables with the same types and shapes, in the same order.
- * @throws TonyError RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+ * @throws TonyError RANKS_MISMATCH, PEER_LOST, RING_MISMATCH.
  */
 export async function broadcastVariables(tf: typeof tfjs, ring: Ring, variables: readonly tfjs.Variable[]): Promise<void> {
   if (ring.worldSize === 1) {
@@ -51,7 +51,7 @@ export async function broadcastVariables(tf: typeof tfjs, ring: Ring, variables:
   const here = variables.map(typeOf);
   const there = tensors.map(typeOf);
   if (here.join() !== there.join()) {
-    throw new TonyError('RANKS_DIFFER', `rank 0 broadcasts ${there.join(', ')}; rank ${ring.rank} expects ${here.join(', ')}`, {
+    throw new TonyError('RANKS_MISMATCH', `rank 0 broadcasts ${there.join(', ')}; rank ${ring.rank} expects ${here.join(', ')}`, {
       hint: 'Pass the same variables in the same order on every rank.',
     });
   }

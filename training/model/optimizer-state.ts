@@ -119,7 +119,7 @@ export async function captureMembers(
   return [...(await copied), ...(weights?.tensors ?? []), json];
 }
 
-/** @throws TonyError CHECKPOINT_MISFIT if the tensors contain state from a different kind of optimizer. */
+/** @throws TonyError CHECKPOINT_MISMATCH if the tensors contain state from a different kind of optimizer. */
 export function checkOptimizer(optimizer: tfjs.Optimizer, tensors: readonly StoredTensor[], where: string, prefix = 'optimizer'): void {
   const members = membersAmong(tensors, prefix);
   const className = classNameOf(optimizer);

@@ -57,7 +57,7 @@ export function typeOf({ dtype, shape }: { readonly dtype: string; readonly shap
 }
 
 export function misfit(where: string, what: string): TonyError {
-  return new TonyError('CHECKPOINT_MISFIT', `${where} does not fit this model: ${what}`);
+  return new TonyError('CHECKPOINT_MISMATCH', `${where} does not fit this model: ${what}`);
 }
 
 export function tensorOf(tf: typeof tfjs, stored: StoredTensor): tfjs.Tensor {
@@ -82,7 +82,7 @@ export function assignTensors(
 
 /**
  * Restores variables by their names.
- * @throws TonyError CHECKPOINT_MISFIT, without changing anything, if a variable has another type. A variable that is missing, because the
+ * @throws TonyError CHECKPOINT_MISMATCH, without changing anything, if a variable has another type. A variable that is missing, because the
  *   checkpoint is older than the variable, keeps its value.
  */
 export function restoreNamed(tf: typeof tfjs, variables: readonly NamedVariable[], tensors: readonly StoredTensor[], where: string): void {

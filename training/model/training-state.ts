@@ -24,7 +24,7 @@ export async function captureState(tf: typeof tfjs, model: CompiledModel): Promi
 
 /**
  * Restores a model and its optimizer.
- * @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors belong to another model or optimizer.
+ * @throws TonyError CHECKPOINT_MISMATCH, without changing anything, if the tensors belong to another model or optimizer.
  */
 export async function restoreState(
   tf: typeof tfjs,
@@ -43,7 +43,7 @@ export async function restoreState(
 /**
  * Restores only the model weights from a checkpoint's tensors.
  * @param model the model's name, if a loop's checkpoint contains several models.
- * @throws TonyError CHECKPOINT_MISFIT, without changing anything, if the tensors belong to another model.
+ * @throws TonyError CHECKPOINT_MISMATCH, without changing anything, if the tensors belong to another model.
  */
 export function restoreWeights(
   tf: typeof tfjs,

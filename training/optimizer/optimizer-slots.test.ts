@@ -65,7 +65,7 @@ test.each([
   const model = make();
   model.compile({ optimizer: 'adam', ...(args as { loss: string }) });
   await expect(exportLayersModel({ tf, storage }, model, uri, { includeOptimizer: true })).rejects.toMatchObject({
-    code: 'MODEL_NOT_EXPORTABLE',
+    code: 'MODEL_UNSUPPORTED',
     message: expect.stringContaining(message),
   });
   expect(await storage.list(uri)).toEqual([]);

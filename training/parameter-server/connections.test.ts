@@ -207,7 +207,7 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     return { worker, proxy };
   };
 
-  test('a changed bit in an answer fails the request at once with WIRE_INTEGRITY', async () => {
+  test('a changed bit in an answer fails the request at once with WIRE_INVALID', async () => {
     const { worker, proxy } = await startBehindProxy(true);
     const group = await open({ ...worker(0), timeouts: { graceMs: 60_000 } });
     await group.put(0, 'current', tensors);
@@ -216,23 +216,23 @@ describe.each(['authenticated', 'encrypted'] as const)('a bit that changes on th
     );
     proxy.armed = true;
     await expect(group.get(0, 'current')).rejects.toMatchObject({
-      code: 'WIRE_INTEGRITY',
+      code: 'WIRE_INVALID',
       message: expect.stringMatching(/^parameter server 0 sent data that was modified/),
     });
   });
 
-  test('a changed bit in a request fails the request at once with WIRE_INTEGRITY; the server names the rank and does not use the data', async () => {
+  test('a changed bit in a request fails the request at once with WIRE_INVALID; the server names the rank and does not use the data', async () => {
     const stderr = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     const { worker, proxy } = await startBehindProxy(false);
     const group = await open({ ...worker(0), timeouts: { graceMs: 60_000 } });
     await group.put(0, 'last', [{ name: 'small', dtype: 'float32', shape: [1], bytes: new Uint8Array(4) }]);
     proxy.armed = true;
     await expect(group.put(0, 'current', tensors)).rejects.toMatchObject({
-      code: 'WIRE_INTEGRITY',
+      code: 'WIRE_INVALID',
       message: expect.stringMatching(/^parameter server 0 received data that was modified/),
     });
     const printed = () => stderr.mock.calls.map(([text]) => String(text)).join('');
-    await expect.poll(printed).toMatch(/WIRE_INTEGRITY: rank 0 sent data that was modified/);
+    await expect.poll(printed).toMatch(/WIRE_INVALID: rank 0 sent data that was modified/);
     const again = await open(worker(0));
     expect(await again.get(0, 'last')).toHaveLength(1);
     const missing = again.get(0, 'current').then(

@@ -494,7 +494,7 @@ function changingProxy(where: number) {
 }
 
 describe('a bit that changes on the network', () => {
-  test.each(PLACES)('(%s) in %s fails the call at both ends at once with WIRE_INTEGRITY', async (security, _, where) => {
+  test.each(PLACES)('(%s) in %s fails the call at both ends at once with WIRE_INVALID', async (security, _, where) => {
     const lost: Lost[] = [];
     const { through, arm } = changingProxy(where);
     const rings = await joinAll({ size: 2, through, lost, security, timeouts: { graceMs: 60_000 } });
@@ -507,9 +507,9 @@ describe('a bit that changes on the network', () => {
       }),
     );
     // Rank 1 reads from rank 0, whose data changes.
-    expect(errors[1]).toMatchObject({ code: 'WIRE_INTEGRITY', message: expect.stringMatching(/^rank 0 sent data that was modified/) });
-    expect(errors[0]).toMatchObject({ code: 'WIRE_INTEGRITY', message: expect.stringMatching(/^rank 1 received data that was modified/) });
-    await expect(rings[1]?.barrier()).rejects.toMatchObject({ code: 'WIRE_INTEGRITY' });
+    expect(errors[1]).toMatchObject({ code: 'WIRE_INVALID', message: expect.stringMatching(/^rank 0 sent data that was modified/) });
+    expect(errors[0]).toMatchObject({ code: 'WIRE_INVALID', message: expect.stringMatching(/^rank 1 received data that was modified/) });
+    await expect(rings[1]?.barrier()).rejects.toMatchObject({ code: 'WIRE_INVALID' });
     expect(lost).toEqual([]);
   });
 
@@ -541,7 +541,7 @@ describe('a bit that changes on the network', () => {
       const rings = await joinAll({ size: 2, through, lost, security, timeouts: { graceMs: 60_000 } });
       left = 36 + 50;
       const errors = await Promise.all(rings.map((ring) => ring.allReduce(new Float32Array(50_000)).catch((error: TonyError) => error)));
-      expect(errors.map((error) => error?.code)).toEqual(['WIRE_INTEGRITY', 'WIRE_INTEGRITY']);
+      expect(errors.map((error) => error?.code)).toEqual(['WIRE_INVALID', 'WIRE_INVALID']);
       expect(lost).toEqual([]);
     },
   );

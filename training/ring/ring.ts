@@ -215,7 +215,7 @@ export class Ring {
    * Replaces `numbers` on every rank with the sum or mean over all ranks. All ranks must pass the same number of elements, and all get
    * bit-identical results.
    * @param wire float16 halves the traffic. Sums are computed in float32, but each partial sum is rounded before it is sent.
-   * @throws TonyError PEER_LOST, RING_MISMATCH, WIRE_INTEGRITY.
+   * @throws TonyError PEER_LOST, RING_MISMATCH, WIRE_INVALID.
    */
   async allReduce(numbers: Float32Array, operation: 'sum' | 'mean' = 'sum', wire: Wire = 'float32'): Promise<void> {
     const kind = wire === 'float16' ? (`${operation} as float16` as const) : operation;
@@ -372,14 +372,14 @@ export class Ring {
 
   /**
    * Reports the loss to the job immediately, but lets calls fail only after the grace period. The job therefore receives the original cause
-   * before this process fails. With WIRE_INTEGRITY, calls fail immediately, because no other rank can report the cause.
+   * before this process fails. With WIRE_INVALID, calls fail immediately, because no other rank can report the cause.
    */
   lose(peer: number, cause: string, code: LossCode = 'PEER_LOST'): void {
-    const altered = code === 'WIRE_INTEGRITY' ? { peer, cause } : this.#refused();
+    const altered = code === 'WIRE_INVALID' ? { peer, cause } : this.#refused();
     if (altered !== null && (this.#state === 'open' || this.#state === 'lost')) {
       this.#state = 'broken';
       clearTimeout(this.#graceTimer ?? undefined);
-      this.#break(new TonyError('WIRE_INTEGRITY', `${this.#nameOf(altered.peer)} ${altered.cause}`));
+      this.#break(new TonyError('WIRE_INVALID', `${this.#nameOf(altered.peer)} ${altered.cause}`));
       this.#destroy();
       return;
     }

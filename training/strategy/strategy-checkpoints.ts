@@ -52,7 +52,7 @@ export interface KeptState {
   /** The optimizer's step counter, or 0 if the tensors contain the counter. */
   readonly iterations: number;
   capture(): Promise<StoredTensor[]>;
-  /** @throws TonyError CHECKPOINT_MISFIT. */
+  /** @throws TonyError CHECKPOINT_MISMATCH. */
   restore(tensors: readonly StoredTensor[], iterations: number, from: StateSource): Promise<void>;
   /** Verifies that checkpoints can contain the whole state. @throws TonyError MODEL_INVALID. */
   requireReadable(): void;
@@ -63,7 +63,7 @@ export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generat
 /**
  * Restores the phase's newest intact checkpoint. Call it only on the rank that reads and writes checkpoints.
  * @returns the position to resume from, or null for a fresh start. `final` is true if this application has already completed the phase.
- * @throws TonyError CHECKPOINT_MISFIT.
+ * @throws TonyError CHECKPOINT_MISMATCH.
  */
 export async function restoreNewest(context: CheckpointContext, state: KeptState): Promise<TrainingPosition | null> {
   const { applicationId, generation, checkpoints, onNotice } = context;

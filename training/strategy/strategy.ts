@@ -58,7 +58,7 @@ export interface TrainingStrategy {
    * Restores the phase's newest intact checkpoint on every worker. If there is no checkpoint, copies rank 0's weights and optimizer slots
    * to every worker. Must be called once, before the first step.
    * @returns the position to resume from, or null for a fresh start. `final` is true if this application has already completed the phase.
-   * @throws TonyError CHECKPOINT_MISFIT.
+   * @throws TonyError CHECKPOINT_MISMATCH.
    */
   begin(): Promise<TrainingPosition | null>;
   /**

@@ -28,7 +28,7 @@ export async function jobId(job: string, cluster: ClusterArguments): Promise<str
   }
   const { listJobs } = await import('../../listing/list-jobs.ts');
   const [onCluster, local] = await Promise.all([
-    listJobs({ ...cluster, name: job, ended: true }).catch(ifCode('NO_HADOOP_CONF', [])),
+    listJobs({ ...cluster, name: job, ended: true }).catch(ifCode('HADOOP_CONF_NOT_FOUND', [])),
     listJobs({ local: true, name: job, ended: true }),
   ]);
   const named = [...onCluster, ...local].filter(({ name }) => name === job);

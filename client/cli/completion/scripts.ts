@@ -12,12 +12,12 @@ const SCRIPTS: Readonly<Record<Shell, URL>> = {
 
 /**
  * Returns the completion script for a shell.
- * @throws TonyError BUNDLES_MISSING
+ * @throws TonyError BUNDLES_NOT_FOUND
  */
 export async function completionScript(shell: Shell): Promise<string> {
   try {
     return await readFile(SCRIPTS[shell], 'utf8');
   } catch (error) {
-    throw new TonyError('BUNDLES_MISSING', `Cannot read ${fileURLToPath(SCRIPTS[shell])}: ${messageOf(error)}.`, { cause: error });
+    throw new TonyError('BUNDLES_NOT_FOUND', `Cannot read ${fileURLToPath(SCRIPTS[shell])}: ${messageOf(error)}.`, { cause: error });
   }
 }

@@ -49,7 +49,7 @@ export interface DescribedCheckpoints {
 /**
  * Collects the information about a job from YARN, the ApplicationMaster and the history. If HDFS is unreachable, the description contains
  * only what YARN and the ApplicationMaster know.
- * @throws TonyError APPLICATION_UNKNOWN, or a connection error if the ResourceManager is unreachable
+ * @throws TonyError JOB_NOT_FOUND, or a connection error if the ResourceManager is unreachable
  */
 export async function describeJob(connection: JobConnection): Promise<JobDescription> {
   const { records } = connection;

@@ -121,7 +121,7 @@ test('followJob waits during an outage of the cluster, and reports the outage on
 test('followJob throws if the cluster never answered, stays unreachable, or does not know the job', async () => {
   await expect(follow([unreachable])).rejects.toBe(unreachable);
   await expect(follow([unreported(), unreachable], 100)).rejects.toBe(unreachable);
-  const unknown = new TonyError('APPLICATION_UNKNOWN', 'gone');
+  const unknown = new TonyError('JOB_NOT_FOUND', 'gone');
   await expect(follow([unreported(), unknown])).rejects.toBe(unknown);
 });
 

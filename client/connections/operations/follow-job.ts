@@ -40,7 +40,7 @@ const FOLLOW_OPTIONS: OptionNames<FollowOptions> = { intervalMs: true, maxWaitMs
 
 /**
  * Observes a job until the job ends, and returns the ended job.
- * @throws TonyError APPLICATION_UNKNOWN if the job does not exist; RM_UNREACHABLE or HDFS_UNREACHABLE if the first observation fails, or if
+ * @throws TonyError JOB_NOT_FOUND if the job does not exist; RM_UNREACHABLE or HDFS_UNREACHABLE if the first observation fails, or if
  *   the cluster is unreachable for longer than `maxWaitMs`
  */
 export async function* followJob(connection: JobConnection, options: FollowOptions = {}): AsyncGenerator<Look, EndedJob> {

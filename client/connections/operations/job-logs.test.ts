@@ -114,7 +114,7 @@ test('follow reads new lines and new containers until the job ends', async () =>
 
 test('rejects an unknown task, with a suggestion', async () => {
   await expect(lines([worker, second], { task: 'worker:7' })).rejects.toMatchObject({
-    code: 'TASK_UNKNOWN',
+    code: 'TASK_NOT_FOUND',
     message: 'The job has no task worker:7; did you mean worker:0?',
   });
   await expect(lines([worker], { task: 'wroker' })).rejects.toMatchObject({
@@ -164,7 +164,7 @@ async function followed(
 test('gives the reason why the tasks of a job are unknown', async () => {
   const connection = connectionWith([{ message: 'a job of alice, and bob is not in its acls.view' }], () => []);
   await expect(followed(connection, { follow: false, task: 'worker:0' })).rejects.toMatchObject({
-    code: 'TASK_UNKNOWN',
+    code: 'TASK_NOT_FOUND',
     message: "The job's tasks are unknown, so worker:0 cannot be found.",
     hint: 'a job of alice, and bob is not in its acls.view',
   });

@@ -58,7 +58,7 @@ const WAIT_EVERY_MS = 10_000;
  * Yields a job's output. Reads from the nodes while the job runs, and from YARN's aggregated logs afterwards. Without `follow`, yields one
  * container after another, oldest first. With `follow`, yields the lines from all tasks as they are written, including those from
  * containers that start later.
- * @throws TonyError APPLICATION_UNKNOWN, TASK_UNKNOWN, LOGS_UNAVAILABLE, ACCESS_DENIED; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
+ * @throws TonyError JOB_NOT_FOUND, TASK_NOT_FOUND, LOGS_UNAVAILABLE, ACCESS_DENIED; RM_UNREACHABLE or HDFS_UNREACHABLE if the first request fails, or
  *   if the cluster is unreachable for longer than `maxWaitMs`
  */
 export async function* jobLogs(connection: LoggedJob, options: LogOptions = {}): AsyncGenerator<LogLine> {
@@ -339,10 +339,10 @@ function chosen(sources: readonly LogSource[], job: JobInfo, task: string | unde
   }
   if (programs.length === 0) {
     const hint = job.message || 'No container has started yet.';
-    throw new TonyError('TASK_UNKNOWN', `The job's tasks are unknown, so ${task} cannot be found.`, { hint });
+    throw new TonyError('TASK_NOT_FOUND', `The job's tasks are unknown, so ${task} cannot be found.`, { hint });
   }
   const meant = suggest(task, [...all, ...all.map((name) => name.split(':')[0] ?? name)]);
-  throw new TonyError('TASK_UNKNOWN', `The job has no task ${task}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
+  throw new TonyError('TASK_NOT_FOUND', `The job has no task ${task}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
     hint: `Its tasks are: ${programs.join(', ')}.`,
   });
 }

@@ -41,7 +41,7 @@ export interface KillReport {
 
 /**
  * Kills a job and waits until it has ended.
- * @throws TonyError APPLICATION_UNKNOWN, KILL_FAILED, RM_REFUSED for another user's job, or a connection error if the cluster is
+ * @throws TonyError JOB_NOT_FOUND, KILL_FAILED, RM_DENIED for another user's job, or a connection error if the cluster is
  *   unreachable
  */
 export async function killJob(connection: JobConnection, by: KillReason = 'order'): Promise<KillReport> {

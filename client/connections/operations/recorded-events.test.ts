@@ -144,7 +144,7 @@ test.each<[string, (after: number) => unknown, number]>([
   const read = await hostileJob(page);
   const notices: string[] = [];
   await events(read.connection, { onNotice: (notice) => notices.push(notice) }).catch((error: unknown) =>
-    expect(error).toMatchObject({ code: 'HISTORY_UNKNOWN' }),
+    expect(error).toMatchObject({ code: 'HISTORY_NOT_FOUND' }),
   );
   expect(read.requests()).toBeLessThanOrEqual(most);
   expect(notices).toHaveLength(most > 2 ? 1 : 0);

@@ -30,7 +30,7 @@ const LONG_OVER_MS = 30_000;
 
 /**
  * Yields a job's events in order. Reads the events from the ApplicationMaster while the job runs, and then from the history.
- * @throws TonyError APPLICATION_UNKNOWN, HISTORY_UNKNOWN if no events can be read, or a connection error if the cluster is unreachable
+ * @throws TonyError JOB_NOT_FOUND, HISTORY_NOT_FOUND if no events can be read, or a connection error if the cluster is unreachable
  */
 export async function* jobEvents(connection: JobConnection, options: EventOptions = {}): AsyncGenerator<HistoryEntry> {
   checkOptions('jobEvents', options, EVENT_OPTIONS);
@@ -157,7 +157,7 @@ class EventReader {
     if (this.#last !== null) {
       return [];
     }
-    throw new TonyError('HISTORY_UNKNOWN', `${id} has no events that you may view.`, {
+    throw new TonyError('HISTORY_NOT_FOUND', `${id} has no events that you may view.`, {
       hint: "A job has no events until its ApplicationMaster has started. To view the events of another user's job, you must be listed in its acls.view.",
     });
   }

@@ -47,7 +47,7 @@ const tables = new WeakMap<HadoopConfiguration, Map<string, MountTable>>();
 /**
  * Resolves a location.
  *
- * @throws TonyError HADOOP_CONF_INVALID if there is no default file system or mount table, STORAGE_REFUSED for links that are not supported
+ * @throws TonyError HADOOP_CONF_INVALID if there is no default file system or mount table, STORAGE_DENIED for links that are not supported
  */
 export function placeOf(configuration: HadoopConfiguration, location: HdfsLocation, depth = 0): HdfsPlace {
   const { scheme, authority, path } = withAuthority(configuration, location);
@@ -151,7 +151,7 @@ function tableOf(configuration: HadoopConfiguration, name: string): MountTable {
 function linkOf({ target }: Mounted, uri: string): HdfsLocation {
   const link = locationOf(target ?? '');
   if (link === null || (link.scheme !== 'viewfs' && parseFileSystem(`${link.scheme}://${link.authority}`) === null)) {
-    throw new TonyError('STORAGE_REFUSED', `${uri} leads to ${target}, which is not on a file system that tony-ts supports.`, {
+    throw new TonyError('STORAGE_DENIED', `${uri} leads to ${target}, which is not on a file system that tony-ts supports.`, {
       hint: 'The links in a mount table can lead to hdfs://, webhdfs://, swebhdfs:// and viewfs:// URIs with an authority.',
     });
   }

@@ -84,7 +84,7 @@ export function mountTable(name: string, properties: ReadonlyMap<string, string>
  * Resolves an absolute path without a trailing slash, or `/` for the root.
  *
  * @returns null if the path is outside all mount points and the table has no fallback
- * @throws TonyError STORAGE_REFUSED for a path below an nfly link
+ * @throws TonyError STORAGE_DENIED for a path below an nfly link
  */
 export function resolveMount(table: MountTable, path: string): Mounted | null {
   const own = path === '/' ? '' : path;
@@ -92,7 +92,7 @@ export function resolveMount(table: MountTable, path: string): Mounted | null {
   const names = [...new Set(points.filter((point) => isBelow(point, own)).map((point) => point.slice(own.length + 1).split('/')[0] ?? ''))];
   const mount = points.filter((point) => point === own || isBelow(own, point)).sort((a, b) => b.length - a.length)[0];
   if (mount !== undefined && table.nfly.has(mount)) {
-    throw new TonyError('STORAGE_REFUSED', `viewfs://${table.name}${path} is below an nfly link, which tony-ts does not support.`, {
+    throw new TonyError('STORAGE_DENIED', `viewfs://${table.name}${path} is below an nfly link, which tony-ts does not support.`, {
       hint: 'Use the URI of a file system to which the link replicates.',
     });
   }

@@ -32,13 +32,13 @@ const PRINCIPAL = /^([^/@]+)(?:\/([^/@]+))?(?:@([^/@]+))?$/;
 
 /**
  * Applies the cluster's auth_to_local rules to a principal and returns the short user name.
- * @throws TonyError HADOOP_CONF_INVALID for invalid rules, KERBEROS_REALM if no rule applies.
+ * @throws TonyError HADOOP_CONF_INVALID for invalid rules, KERBEROS_REALM_DENIED if no rule applies.
  */
 export function shortName(principal: string, { rules, mechanism, defaultRealm }: AuthToLocal): string {
   const parsed = parseRules(rules);
   const match = PRINCIPAL.exec(principal);
   if (match === null && principal.includes('@')) {
-    throw new TonyError('KERBEROS_REALM', `${principal} is not a Kerberos principal.`);
+    throw new TonyError('KERBEROS_REALM_DENIED', `${principal} is not a Kerberos principal.`);
   }
   const [, service = principal, host, realm] = match ?? [];
   if (host === undefined && realm === undefined) {
@@ -51,14 +51,14 @@ export function shortName(principal: string, { rules, mechanism, defaultRealm }:
       continue;
     }
     if (mechanism === 'hadoop' && /[/@]/.test(name)) {
-      throw new TonyError('KERBEROS_REALM', `hadoop.security.auth_to_local maps ${principal} to ${name}, which is not a user name.`);
+      throw new TonyError('KERBEROS_REALM_DENIED', `hadoop.security.auth_to_local maps ${principal} to ${name}, which is not a user name.`);
     }
     return name;
   }
   if (mechanism === 'mit') {
     return principal;
   }
-  throw new TonyError('KERBEROS_REALM', `hadoop.security.auth_to_local has no rule for the principal ${principal}.`);
+  throw new TonyError('KERBEROS_REALM_DENIED', `hadoop.security.auth_to_local has no rule for the principal ${principal}.`);
 }
 
 function applyRule(rule: Rule, parts: readonly string[], defaultRealm: string | null): string | null {

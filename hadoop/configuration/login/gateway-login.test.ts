@@ -28,7 +28,7 @@ test('containers receive the credentials as a token, and the gateway receives th
   expect(await gatewayLogin(client, KNOX, new SimpleLogin('alice'), {}).identify(URL_OF_FILE)).toEqual(BASIC);
   await expect(
     gatewayLogin(client, KNOX, new SimpleLogin('alice'), {}).identify(new URL(URL_OF_FILE.href.replace('8443', '8444'))),
-  ).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
+  ).rejects.toMatchObject({ code: 'SERVER_DENIED' });
   const tokens = await gatewayTokens(client);
   expect(JSON.stringify(tokens)).not.toContain('pass:');
   const frozen = client.freeze();
@@ -62,6 +62,6 @@ test.each<[string, () => Promise<unknown>, string, string]>([
   const error = await gatewayLogin(configured(gateway), gateway, new SimpleLogin('alice'), {})
     .identify(URL_OF_FILE)
     .catch((thrown: unknown) => thrown);
-  expect(error).toMatchObject({ code: 'GATEWAY_CREDENTIALS', message: expect.stringContaining(message) });
+  expect(error).toMatchObject({ code: 'GATEWAY_CREDENTIALS_INVALID', message: expect.stringContaining(message) });
   expect((error as Error).message).not.toContain('secret');
 });

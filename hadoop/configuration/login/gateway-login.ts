@@ -112,11 +112,11 @@ async function ofContainer(gateway: string, { HADOOP_TOKEN_FILE_LOCATION: file }
 
 /**
  * Reads and checks the credentials file. Error messages never contain the file's content.
- * @throws TonyError GATEWAY_CREDENTIALS
+ * @throws TonyError GATEWAY_CREDENTIALS_INVALID
  */
 async function readCredentials(file: string, gateway: string): Promise<Secret> {
   const fail = (problem: string): never => {
-    throw new TonyError('GATEWAY_CREDENTIALS', `The credentials for the gateway in ${file} cannot be used: ${problem}.`);
+    throw new TonyError('GATEWAY_CREDENTIALS_INVALID', `The credentials for the gateway in ${file} cannot be used: ${problem}.`);
   };
   if (!/^https:/i.test(gateway)) {
     return fail(`${gateway} does not use HTTPS, so others could read them`);

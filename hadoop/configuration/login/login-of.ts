@@ -56,7 +56,7 @@ export type RpcCaller = { readonly user: string } | { readonly token: Token; rea
 
 /**
  * Returns the identity for RPC calls to a service.
- * @throws TonyError KERBEROS_*, TOKEN_MISSING
+ * @throws TonyError KERBEROS_*, TOKEN_NOT_FOUND
  */
 export async function rpcCallerOf(configuration: HadoopConfiguration, user: string, service: TokenService): Promise<RpcCaller> {
   const token = await loginOf(configuration, user).rpcToken(service);
@@ -80,7 +80,7 @@ export async function clusterUser(configuration: HadoopConfiguration, environmen
  * Returns a principal's short name on the cluster.
  *
  * @param own the principal of this process. Its realm is the default realm if krb5.conf does not set one.
- * @throws TonyError KERBEROS_REALM, HADOOP_CONF_INVALID
+ * @throws TonyError KERBEROS_REALM_DENIED, HADOOP_CONF_INVALID
  */
 export async function shortUserName(
   principal: string,

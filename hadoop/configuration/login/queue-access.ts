@@ -9,7 +9,7 @@ const MAY_SUBMIT = ['QACL_SUBMIT_APPLICATIONS', 'QACL_ADMINISTER_QUEUE'] as cons
  * Returns the queues to which a user may submit according to YARN's ACLs (`mapred queue -showacls`), or all queues if ACLs are disabled.
  * Queue names are full paths, or only the last path component on older Hadoop versions. Uses RPC because YARN's REST API returns ACLs only
  * to administrators.
- * @throws TonyError RM_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
+ * @throws TonyError RM_UNREACHABLE, KERBEROS_*, TOKEN_NOT_FOUND
  */
 export async function queuesForSubmission(configuration: HadoopConfiguration, caller: string): Promise<readonly string[]> {
   const { queueUserAcls } = await simpleCall({

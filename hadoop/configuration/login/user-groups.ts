@@ -8,7 +8,7 @@ import { rpcCallerOf } from './login-of.ts';
 /**
  * Returns a user's groups according to the NameNode, like `hdfs groups USER`.
  * @param caller the user who sends the request
- * @throws TonyError HDFS_UNREACHABLE, KERBEROS_*, TOKEN_MISSING
+ * @throws TonyError HDFS_UNREACHABLE, KERBEROS_*, TOKEN_NOT_FOUND
  */
 export async function groupsOfUser(configuration: HadoopConfiguration, caller: string, user: string): Promise<readonly string[]> {
   const fileSystem = homeFileSystem(configuration);

@@ -196,14 +196,14 @@ def tfjs_topology(model: Any) -> Config:
     misread = misread_mask(topology)
     if misread is not None:
         raise TonyError(
-            "MODEL_NOT_EXPORTABLE", f"the layer {misread} receives a mask, which TensorFlow.js may treat differently"
+            "MODEL_UNSUPPORTED", f"the layer {misread} receives a mask, which TensorFlow.js may treat differently"
         )
     named = weight_names(model)
     _check_weights(named)
     names = [name for name, _ in named]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise TonyError("MODEL_NOT_EXPORTABLE", f"the model {model.name} has two weights called {twice}: rename a layer")
+        raise TonyError("MODEL_UNSUPPORTED", f"the model {model.name} has two weights called {twice}: rename a layer")
     return {**topology, "keras_version": "2.15.0", "backend": "tensorflow"}
 
 
@@ -212,7 +212,7 @@ def _check_weights(named: List[Tuple[str, Any]]) -> None:
 
     for name, variable in named:
         if re.fullmatch(r"[A-Za-z0-9.][\w.\\/-]*", name, re.ASCII) is None:
-            raise TonyError("MODEL_NOT_EXPORTABLE", f"TensorFlow.js cannot read a weight called {name!r}: rename the layer")
+            raise TonyError("MODEL_UNSUPPORTED", f"TensorFlow.js cannot read a weight called {name!r}: rename the layer")
         constraint = getattr(variable, "constraint", None)
         if constraint is None:
             continue
@@ -222,7 +222,7 @@ def _check_weights(named: List[Tuple[str, Any]]) -> None:
         if not abs(values - constrained).max() <= 1e-5 * max(1.0, abs(values).max()):
             kind = type(constraint).__name__
             reason = f"{name} does not satisfy its constraint {kind}, which TensorFlow.js applies when it loads the model"
-            raise TonyError("MODEL_NOT_EXPORTABLE", reason, "Train the model, or apply the constraint to the weight.")
+            raise TonyError("MODEL_UNSUPPORTED", reason, "Train the model, or apply the constraint to the weight.")
 
 
 def _layers_of(model: Any) -> List[Any]:
@@ -276,7 +276,7 @@ def _tfjs_functional(config: Config, model: Any) -> Config:
         twice = next((each for each in places if places.count(each) > 1), None)
         if twice is not None:
             reason = f"the model {config['name']} has an output of the layer {twice[0]} twice in its {key}"
-            raise TonyError("MODEL_NOT_EXPORTABLE", f"{reason}, which TensorFlow.js does not support")
+            raise TonyError("MODEL_UNSUPPORTED", f"{reason}, which TensorFlow.js does not support")
     return {"name": config["name"], "layers": entries, **ends}
 
 
@@ -401,7 +401,7 @@ def _tfjs_activation(value: Any) -> Any:
 
 
 def _not_exportable(kind: str, config: Config, reason: str) -> TonyError:
-    return TonyError("MODEL_NOT_EXPORTABLE", f"the layer {config.get('name')} ({kind}) cannot be exported: {reason}")
+    return TonyError("MODEL_UNSUPPORTED", f"the layer {config.get('name')} ({kind}) cannot be exported: {reason}")
 
 
 def weight_names(model: Any) -> List[Tuple[str, Any]]:

@@ -46,7 +46,7 @@ def check_models(model: Any) -> None:
     # Keras does not export the class of functional models.
     if type(model) not in (keras.Sequential, keras.Model, type(keras.Model(inputs, inputs))):
         reason = f"the model {model.name} is a {type(model).__name__}, but must be a Sequential or functional model"
-        raise TonyError("MODEL_NOT_EXPORTABLE", reason)
+        raise TonyError("MODEL_UNSUPPORTED", reason)
     for layer in model.layers:
         if hasattr(layer, "layers"):
             check_models(layer)

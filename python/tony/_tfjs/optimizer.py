@@ -65,14 +65,14 @@ def tfjs_optimizer(model: Any, names: List[str]) -> Tuple[Dict[str, Any], List[T
 
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None or not optimizer.built:
-        raise TonyError("MODEL_NOT_EXPORTABLE", f"the model {model.name} has no optimizer state: compile and train it")
+        raise TonyError("MODEL_UNSUPPORTED", f"the model {model.name} has no optimizer state: compile and train it")
     config, kind = optimizer.get_config(), type(optimizer).__name__
     unknown = [name for name in _ONLY_KERAS if config.get(name)]
     if kind not in ("Adam", "SGD") or not is_of_keras(type(optimizer), keras.optimizers) or unknown:
-        raise TonyError("MODEL_NOT_EXPORTABLE", f"TensorFlow.js has no equivalent of {' and '.join(unknown) or kind}")
+        raise TonyError("MODEL_UNSUPPORTED", f"TensorFlow.js has no equivalent of {' and '.join(unknown) or kind}")
     rate = config["learning_rate"]
     if not isinstance(rate, float) or rate == 0:
-        raise TonyError("MODEL_NOT_EXPORTABLE", "the learning rate is a schedule or 0: TensorFlow.js needs a number")
+        raise TonyError("MODEL_UNSUPPORTED", "the learning rate is a schedule or 0: TensorFlow.js needs a number")
     if kind == "Adam":
         own = {"beta1": config["beta_1"], "beta2": config["beta_2"], "epsilon": config["epsilon"]}
         suffixes, scale = ["m", "v"], 1.0
@@ -108,14 +108,14 @@ def _loss_names(loss: Any) -> Any:
     found = keras.losses.get(loss)
     is_function = is_of_keras(found, keras.losses)
     if not is_function and not is_of_keras(type(found), keras.losses):
-        raise TonyError("MODEL_NOT_EXPORTABLE", f"the loss {loss!r} is not Keras's own")
+        raise TonyError("MODEL_UNSUPPORTED", f"the loss {loss!r} is not Keras's own")
     if hasattr(found, "get_config") and found.get_config().get("from_logits"):
-        raise TonyError("MODEL_NOT_EXPORTABLE", "the loss functions of TensorFlow.js expect probabilities instead of logits")
+        raise TonyError("MODEL_UNSUPPORTED", "the loss functions of TensorFlow.js expect probabilities instead of logits")
     # The user may have given the loss another name.
     usual = found if is_function else type(found)()
     name = usual.__name__ if is_function else usual.name
     if name not in _LOSSES:
-        raise TonyError("MODEL_NOT_EXPORTABLE", f"TensorFlow.js has no equivalent of the loss {name}")
+        raise TonyError("MODEL_UNSUPPORTED", f"TensorFlow.js has no equivalent of the loss {name}")
     if not is_function and {**found.get_config(), "name": name} != usual.get_config():
-        raise TonyError("MODEL_NOT_EXPORTABLE", f"TensorFlow.js has no equivalent of the options of the loss {name}")
+        raise TonyError("MODEL_UNSUPPORTED", f"TensorFlow.js has no equivalent of the options of the loss {name}")
     return name

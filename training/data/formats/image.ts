@@ -179,7 +179,7 @@ export interface DecodeImageOptions {
 /**
  * Decodes a PNG, JPEG, BMP or GIF file to one byte per value. The result has the shape [height, width, channels], or [frames, height,
  * width, 3] for a GIF. Requires the native backend.
- * @throws TonyError BACKEND_UNFIT if the backend cannot decode images, or DATA_INVALID if the bytes are not an image or the image has more
+ * @throws TonyError BACKEND_UNSUPPORTED if the backend cannot decode images, or DATA_INVALID if the bytes are not an image or the image has more
  * than 100 million pixels.
  */
 export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channels | DecodeImageOptions = {}): Column {
@@ -215,7 +215,7 @@ export function decodeImage(tf: typeof tfjs, bytes: Uint8Array, options: Channel
 export function codecsOf(tf: typeof tfjs): ImageCodecs {
   const { node } = tf as unknown as { readonly node?: ImageCodecs };
   if (node === undefined) {
-    throw new TonyError('BACKEND_UNFIT', `the backend ${tf.getBackend()} cannot decode images`, {
+    throw new TonyError('BACKEND_UNSUPPORTED', `the backend ${tf.getBackend()} cannot decode images`, {
       hint: 'Use a runtime with the native backend (`tony-ts runtime build`), or store raw pixels.',
     });
   }

@@ -83,7 +83,7 @@ type OnNested = (folder: string, nested: readonly Entry[]) => void;
 
 /**
  * Returns the files with these names, sorted and without duplicates.
- * @throws TonyError NOT_FOUND if a name matches no file, unless `mayBeMissing` is true; STORAGE_REFUSED if a file cannot be named.
+ * @throws TonyError NOT_FOUND if a name matches no file, unless `mayBeMissing` is true; STORAGE_DENIED if a file cannot be named.
  */
 export async function listFiles(
   storage: Storage,

@@ -356,7 +356,7 @@ export function binaryFiles(names: Files, options: SourceOptions & ContentsOptio
  * Reads PNG, JPEG, BMP and GIF files and labels them with the numbers of their folders, like Keras' image_dataset_from_directory. An
  * example is `images(tf, 'flowers/*', { size: [180, 180], channels: 3 })`. `imageClasses` returns the folder names in label order. Requires
  * the native backend.
- * @throws TonyError BACKEND_UNFIT if the backend cannot decode images.
+ * @throws TonyError BACKEND_UNSUPPORTED if the backend cannot decode images.
  */
 export function images(tf: typeof tfjs, files: Files, options: ImageOptions = {}): Dataset<ImageElement> {
   checkSourceOptions('images', options);

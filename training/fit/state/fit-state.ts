@@ -83,7 +83,7 @@ export class FitState {
     }
     const found = stored.safeParse(decodeState(json));
     if (!found.success) {
-      throw new TonyError('CHECKPOINT_MISFIT', 'the checkpoint contains the state of callbacks in an unknown format');
+      throw new TonyError('CHECKPOINT_MISMATCH', 'the checkpoint contains the state of callbacks in an unknown format');
     }
     const { own, stop, stopping: counters, best } = found.data;
     if (this.#own !== null && own !== null) {

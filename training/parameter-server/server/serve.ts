@@ -50,7 +50,7 @@ class WorkerConnection implements Client {
     socket.setNoDelay(true);
     let isReported = false;
     this.#channel.watch((cause, code) => {
-      if (code === 'WIRE_INTEGRITY' && !isReported) {
+      if (code === 'WIRE_INVALID' && !isReported) {
         isReported = true;
         process.stderr.write(`tony-ts: ${code}: ${this.#name} ${cause}\n`);
       }

@@ -267,7 +267,7 @@ export class ServedShard {
   /**
    * Restores the weights and optimizer 0.
    * @param tensors whole tensors with the names that `namesIn` returned.
-   * @throws TonyError CHECKPOINT_MISFIT.
+   * @throws TonyError CHECKPOINT_MISMATCH.
    */
   restore(tensors: readonly StoredTensor[], steps: number, where: string): void {
     const weights = new Map(tensors.map((tensor) => [weightKey(tensor.name), tensor]));

@@ -191,7 +191,7 @@ export class RemoteVariables {
   /**
    * Sends each server its initial content. Weights and optimizer state come from the chief or from a checkpoint. Call this method only on
    * the chief.
-   * @throws TonyError CHECKPOINT_DAMAGED, CHECKPOINT_MISFIT, NOT_FOUND, MODEL_INVALID.
+   * @throws TonyError CHECKPOINT_INVALID, CHECKPOINT_MISMATCH, NOT_FOUND, MODEL_INVALID.
    */
   async prepare(
     entry: RegisteredOptimizer | null,

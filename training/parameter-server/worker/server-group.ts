@@ -151,7 +151,7 @@ export class ServerGroup {
     if (this.#state === 'closed') {
       return;
     }
-    if (code === 'WIRE_INTEGRITY') {
+    if (code === 'WIRE_INVALID') {
       // No other process reports this failure to the job, so requests fail immediately, even if another server has already been lost.
       this.#state = 'lost';
       clearTimeout(this.#graceTimer ?? undefined);

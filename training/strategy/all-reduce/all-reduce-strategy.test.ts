@@ -26,7 +26,7 @@ async function trainWithDivergingSlot(verifyEverySteps: number): Promise<void> {
 
 test('an optimizer slot that differs between ranks prevents the checkpoint, and the error names the slot', async () => {
   await expect(trainWithDivergingSlot(1000)).rejects.toMatchObject({
-    code: 'RANKS_DIFFER',
+    code: 'RANKS_MISMATCH',
     message: expect.stringMatching(
       /^at the checkpoint of step 8 the ranks hold different values of the variable optimizer:accumulatedSecondMoment:2:\S+\/kernel\/v: rank 1 differs from ranks 0 and 2$/,
     ),

@@ -192,7 +192,7 @@ test('variables whose shapes differ between ranks are rejected by name before th
     await steps.step(() => tf.sum(tf.square(variable)) as tf.Scalar, tf.train.sgd(0.1), { variables: [variable] });
   });
   await expect(attempt).rejects.toMatchObject({
-    code: 'RANKS_DIFFER',
+    code: 'RANKS_MISMATCH',
     message:
       'the ranks train different variables: variable 0 is weights of rank 0, float32 [3] on rank 0, but weights of rank 1, float32 [4] on rank 1',
   });

@@ -41,7 +41,7 @@ export class CustomSteps {
   /**
    * Takes one step on all ranks.
    * @returns the mean of the ranks' losses, weighted by each rank's number of examples.
-   * @throws TonyError USAGE, RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+   * @throws TonyError USAGE, RANKS_MISMATCH, PEER_LOST, RING_MISMATCH.
    */
   async step(loss: () => tfjs.Scalar, optimizer: tfjs.Optimizer, options: CustomStepOptions): Promise<number> {
     const plan = await this.#planOf(optimizer, this.#resolve(optimizer, options));
@@ -132,7 +132,7 @@ export class CustomSteps {
       if (at !== undefined) {
         const describe = (each: (typeof own)[number] | undefined) => (each === undefined ? 'missing' : `${each.name}, ${each.type}`);
         throw new TonyError(
-          'RANKS_DIFFER',
+          'RANKS_MISMATCH',
           `the ranks train different variables: variable ${at} is ${describe(first[at])} on rank 0, but ${describe(others[at])} on rank ${rank}`,
           { hint: 'Build the same model and pass the same variables in the same order on every rank.' },
         );

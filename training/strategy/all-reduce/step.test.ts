@@ -192,7 +192,7 @@ describe('verification of ranks with different weights', () => {
       expect(outcome).toMatchObject({
         status: 'rejected',
         reason: {
-          code: 'RANKS_DIFFER',
+          code: 'RANKS_MISMATCH',
           message: expect.stringMatching(/^after 6 steps the ranks hold different values of the variable .+: /),
         },
       });

@@ -176,7 +176,7 @@ export class Stepper {
    * Takes one step.
    * @param parts this rank's micro-batches. All ranks must pass the same number of parts.
    * @param signals replaced with their sums over all ranks.
-   * @throws TonyError RANKS_DIFFER, PEER_LOST, RING_MISMATCH.
+   * @throws TonyError RANKS_MISMATCH, PEER_LOST, RING_MISMATCH.
    */
   async run(parts: readonly StepPart[], signals: Float32Array = NO_SIGNALS): Promise<StepValues> {
     const values = this.#fused === null ? await this.#runAlone(parts) : await this.#runTogether(this.#fused, parts, signals);
@@ -247,7 +247,7 @@ export class Stepper {
 
   /**
    * Compares the variables across ranks.
-   * @throws TonyError RANKS_DIFFER with the first variable that differs, and the ranks.
+   * @throws TonyError RANKS_MISMATCH with the first variable that differs, and the ranks.
    */
   async verify(): Promise<void> {
     const variables = [...this.#variables, ...(this.#options.alsoEqual?.() ?? [])];

@@ -44,7 +44,7 @@ export async function differingVariables<T extends Comparable>(ring: Ring, varia
 /**
  * Verifies that the variables are bit-identical on all ranks. If a variable differs, every rank throws the same error.
  * @param when a phrase for the error message that says when the comparison takes place, such as "after 200 steps".
- * @throws TonyError RANKS_DIFFER with the first variable that differs, and the ranks.
+ * @throws TonyError RANKS_MISMATCH with the first variable that differs, and the ranks.
  */
 export async function verifyEqual(ring: Ring, variables: readonly Comparable[], when: string): Promise<void> {
   if (ring.worldSize === 1 || variables.length === 0) {
@@ -53,7 +53,7 @@ export async function verifyEqual(ring: Ring, variables: readonly Comparable[], 
   for (const [index, hashes] of (await hashesOf(ring, variables)).entries()) {
     if (new Set(hashes).size > 1) {
       const { name } = variables[index] as Comparable;
-      throw new TonyError('RANKS_DIFFER', `${when} the ranks hold different values of the variable ${name}: ${describeGroups(hashes)}`);
+      throw new TonyError('RANKS_MISMATCH', `${when} the ranks hold different values of the variable ${name}: ${describeGroups(hashes)}`);
     }
   }
 }

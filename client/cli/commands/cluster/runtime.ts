@@ -76,9 +76,13 @@ async function present(options: Which): Promise<Runtime> {
   if (runtime !== null) {
     return runtime;
   }
-  throw new TonyError('RUNTIME_NOT_BUILT', `There is no runtime with Node ${options.node}${options.gpu ? ' and GPU support' : ''} yet.`, {
-    hint: `Build it with \`tony-ts runtime build --node ${options.node}${options.gpu ? ' --gpu' : ''}\`.`,
-  });
+  throw new TonyError(
+    'LOCAL_RUNTIME_NOT_FOUND',
+    `There is no runtime with Node ${options.node}${options.gpu ? ' and GPU support' : ''} yet.`,
+    {
+      hint: `Build it with \`tony-ts runtime build --node ${options.node}${options.gpu ? ' --gpu' : ''}\`.`,
+    },
+  );
 }
 
 function describeRuntime(runtime: Runtime): string {

@@ -152,7 +152,7 @@ async function begin(
     output.request(request);
   }
   if (plan.verdict.type === 'impossible' || (plan.verdict.type === 'rejected' && request === null)) {
-    process.exitCode = ERROR_CODES.JOB_REFUSED.exit;
+    process.exitCode = ERROR_CODES.JOB_DENIED.exit;
   }
   return null;
 }

@@ -63,7 +63,7 @@ test('reports data that was changed on the network', async () => {
   });
   armed = true;
   sendMessage(agent, { type: 'ended', code: 3 });
-  await expect.poll(() => lost, { timeout: 5_000 }).toEqual([expect.stringMatching(/^WIRE_INTEGRITY: rank 1 sent data that was modified/)]);
+  await expect.poll(() => lost, { timeout: 5_000 }).toEqual([expect.stringMatching(/^WIRE_INVALID: rank 1 sent data that was modified/)]);
 });
 
 test('reports invalid data', async () => {
