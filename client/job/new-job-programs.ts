@@ -11,7 +11,7 @@ export interface NewProgram {
   readonly packages: string | null;
   /** Name of the runtime for tasks with GPUs, or null if the framework needs none. */
   readonly gpuRuntime: string | null;
-  /** Files that belong to no job. */
+  /** Content of .tonyignore. */
   readonly ignored: string;
 }
 
@@ -384,7 +384,12 @@ if __name__ == "__main__":
     main()
 `;
 
-const PYTHON = { file: 'train.py', command: 'python3 train.py', gpuRuntime: null, ignored: '__pycache__' } as const;
+const IGNORED_PACKAGES = `# The runtime contains TensorFlow.js. If the program needs other npm packages, remove the next line to ship node_modules. If you have run
+# \`npm link tony-ts\`, write node_modules/tony-ts instead.
+node_modules
+`;
+
+const PYTHON = { file: 'train.py', command: 'python3 train.py', gpuRuntime: null, ignored: '__pycache__\n' } as const;
 
 /** The frameworks for which `tony-ts init` writes a program. */
 export const NEW_PROGRAMS = {
@@ -395,7 +400,7 @@ export const NEW_PROGRAMS = {
     memory: '2g',
     packages: null,
     gpuRuntime: 'gpu',
-    ignored: 'node_modules',
+    ignored: IGNORED_PACKAGES,
   },
   pytorch: { ...PYTHON, text: PYTORCH, memory: '2g', packages: 'PyTorch' },
   tensorflow: { ...PYTHON, text: TENSORFLOW, memory: '3g', packages: 'TensorFlow' },

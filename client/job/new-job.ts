@@ -44,7 +44,7 @@ roles:
 checkpoint:
   everySteps: 50
 `;
-  return { 'job.yaml': job, [file]: text, '.tonyignore': `${ignored}\n` };
+  return { 'job.yaml': job, [file]: text, '.tonyignore': ignored };
 }
 
 function pythonLines(packages: string): string {

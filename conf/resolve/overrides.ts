@@ -7,7 +7,7 @@ import { splitAssignment } from './assignment.ts';
 
 /**
  * Applies an override in `--set` syntax, for example `roles.worker.instances=4`, to the document. Creates missing keys.
- * @param overridden the applied assignments by key, which this function extends
+ * @param overridden the applied assignments by the keys that they have set or created, which this function extends
  * @throws TonyError USAGE if the text is not an assignment, or if the value is not valid YAML
  */
 export function applyOverride(document: Document, assignment: string, overridden: Map<string, string>): void {
@@ -21,7 +21,9 @@ export function applyOverride(document: Document, assignment: string, overridden
     if (isMap(target)) {
       // The override must not change the mapping to which the alias refers.
       document.setIn(path, copyOf(target));
-    } else if (parent !== undefined && !isMap(parent)) {
+    } else if (parent === undefined) {
+      overridden.set(keyOf(path), assignment);
+    } else if (!isMap(parent)) {
       document.deleteIn(path);
     }
   }

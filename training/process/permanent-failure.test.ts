@@ -22,7 +22,15 @@ function reportsOf(error: Error): Report[] {
 
 test('exactly the errors that a restart of the program would repeat end the job', () => {
   const permanent = (Object.keys(ERROR_CODES) as ErrorCode[]).filter((code) => reportsOf(new TonyError(code, 'a')).length > 0);
-  expect(permanent.sort()).toEqual(['DATA_INVALID', 'FUNCTION_INVALID', 'MODEL_INVALID', 'NOT_FOUND', 'USAGE']);
+  expect(permanent.sort()).toEqual([
+    'CHECKPOINT_MISMATCH',
+    'DATA_INVALID',
+    'FUNCTION_INVALID',
+    'MODEL_INVALID',
+    'NOT_FOUND',
+    'USAGE',
+    'WARM_START_MISMATCH',
+  ]);
   expect(reportsOf(new TonyError('NOT_FOUND', 'a'))).toEqual([{ type: 'permanent-failure' }]);
 });
 
