@@ -599,6 +599,11 @@ export class TonyError extends Error {
     return ERROR_CODES[this.code].exit;
   }
 
+  /** Whether a server of the cluster did not respond. Programs that follow a job wait until it responds again. */
+  get unreachable(): boolean {
+    return this.code.endsWith('_UNREACHABLE') || this.code === 'RPC_UNAVAILABLE';
+  }
+
   /** Whether the same call may succeed later, without any change. */
   get retryable(): boolean {
     return this.exitCode === 3;

@@ -136,7 +136,7 @@ async function removeUnused(store: HistoryStore, folder: CachedFolder, uses: Cac
     }
     return isUsed ? null : '';
   } catch (error) {
-    if (error instanceof TonyError && (error.retryable || error.code === 'JOB_UNREADABLE')) {
+    if (error instanceof TonyError && (error.unreachable || error.code === 'JOB_UNREADABLE')) {
       throw error;
     }
     return messageOf(error);

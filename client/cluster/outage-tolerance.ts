@@ -80,7 +80,7 @@ export async function toleratingOutages<T>(
 
 /** Returns true for errors that indicate that the cluster is unreachable, or that the user needs a new ticket to reach it. */
 export function isAway(error: unknown): boolean {
-  return error instanceof TonyError && (error.retryable || isTicketMissing(error));
+  return error instanceof TonyError && (error.unreachable || isTicketMissing(error));
 }
 
 function isTicketMissing(error: unknown): boolean {

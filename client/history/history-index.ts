@@ -255,7 +255,7 @@ function matches({ status }: HistoryJob, { state, name }: HistoryQuery): boolean
  * must then fail.
  */
 function passOver(error: unknown, what: string): string {
-  if (error instanceof TonyError && error.retryable) {
+  if (error instanceof TonyError && error.unreachable) {
     throw error;
   }
   return `${what}: ${messageOf(error)}`;

@@ -71,7 +71,7 @@ async function remove(storage: Storage, { folder }: JobPlace): Promise<string> {
     await storage.remove(folder);
     return '';
   } catch (error) {
-    if (error instanceof TonyError && error.retryable) {
+    if (error instanceof TonyError && error.unreachable) {
       throw error;
     }
     return messageOf(error);

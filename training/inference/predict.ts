@@ -299,7 +299,7 @@ class Predictor<T> {
 
   async #do(split: number): Promise<void> {
     const onFailure = (error: unknown, failures: number): void => {
-      const isUnavailable = error instanceof TonyError && error.retryable;
+      const isUnavailable = error instanceof TonyError && error.unreachable;
       if (!isUnavailable || failures === TRIES) {
         throw error;
       }

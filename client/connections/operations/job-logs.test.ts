@@ -169,7 +169,7 @@ test('gives the reason why the tasks of a job are unknown', async () => {
     hint: 'a job of alice, and bob is not in its acls.view',
   });
   await expect(followed(connection, { follow: false })).rejects.toMatchObject({
-    code: 'LOGS_UNAVAILABLE',
+    code: 'ACCESS_DENIED',
     message: expect.stringMatching(/^The logs of \S+ cannot be found\.$/),
     hint: 'a job of alice, and bob is not in its acls.view',
   });
