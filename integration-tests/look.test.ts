@@ -232,7 +232,7 @@ async function listShows(id: string): Promise<void> {
   const list = async (...words: string[]): Promise<string> => (await cluster.run(['list', ...words])).stdout;
   expect(await list()).toMatch(new RegExp(`^${id} +looked .*running .* 3/3`, 'm'));
   expect(await list('--state', 'running', '--limit', '1')).toContain(id);
-  expect((await cluster.run(['status', 'looked'])).stdout).toContain(id);
+  expect((await cluster.run(['status', 'looked at'])).stdout).toContain(id);
   expect(await list('--state', 'waiting')).toBe('No jobs found.\n');
   expect(jsonLines(await list('--name', 'LOOKED', '--output', 'json'))).toMatchObject([
     { id, state: 'running', message: '', tasksRunning: 3, tasksTotal: 3 },

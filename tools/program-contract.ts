@@ -29,6 +29,7 @@ const INTERNAL = {
   hadoop: z.unknown(),
   s3: z.string().nullable(),
   ringKey: z.string(),
+  wire: z.strictObject({ dtype: z.string(), security: z.string() }),
 };
 
 export const TASK_FILE = z

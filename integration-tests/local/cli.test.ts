@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { ERROR_CODES, EXIT_CODES } from '../../platform/errors.ts';
 import { COMMAND, runCommand } from '../command.ts';
 import { jsonLines, temporaryFolder } from '../harness.ts';
 
@@ -23,7 +24,9 @@ describe('the command line', () => {
     for (const command of ['submit', 'list', 'logs', 'doctor', 'import']) {
       expect(stdout).toContain(`tony-ts ${command} `);
     }
-    for (const code of ['0 success', '1 the job failed', '2 the request was invalid', '3 the cluster could not', '130 interrupted']) {
+    for (const code of Object.keys(EXIT_CODES).map(
+      (code) => `${code} ${EXIT_CODES[Number(code) as keyof typeof EXIT_CODES].split(':')[0]}`,
+    )) {
       expect(stdout.replace(/\s+/g, ' ')).toContain(code);
     }
   });
@@ -78,7 +81,7 @@ describe('the command line', () => {
         encoding: 'utf8',
       });
       const told = expect.stringContaining(`error: Cannot write the output: ${reason}.`);
-      expect({ words, status, stderr }).toEqual({ words, status: 2, stderr: told });
+      expect({ words, status, stderr }).toEqual({ words, status: ERROR_CODES.STORAGE_FULL.exit, stderr: told });
     }
   });
 
@@ -149,7 +152,10 @@ describe('submit explains the error', () => {
   test('as JSON for programs', async () => {
     const { folder, file } = await jobFile(`${JOB}source: nowhere\n`);
     const { stdout, exitCode } = await runCommand(['submit', '--conf', file, '--local', '--output', 'json'], { env: { HOME: folder } });
-    expect(jsonLines(stdout).at(-1)).toMatchObject({ type: 'error', code: 'SOURCE_NOT_FOUND', hint: expect.any(String) });
+    expect(jsonLines(stdout).at(-1)).toMatchObject({
+      ...{ kind: 'Error', code: 'SOURCE_NOT_FOUND', hint: expect.any(String) },
+      ...{ exitCode: 2, retryable: false },
+    });
     expect(exitCode).toBe(2);
   });
 });

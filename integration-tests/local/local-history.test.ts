@@ -126,7 +126,7 @@ test('history serve rejects --auth simple on a cluster with Kerberos', async () 
 test('commands find a job by its name, unless several jobs have this name', async () => {
   const env = { TONY_LOCAL_DIR: path.join(await temporaryFolder(), 'root'), HADOOP_CONF_DIR: undefined };
   const submit = async (name: string): Promise<string> => {
-    const { stdout } = await runCommand(['submit', '--local', '--name', name, '--quiet', '--', 'true'], { env });
+    const { stdout } = await runCommand(['submit', '--local', '--name', name, '--quiet', '--source', 'none', '--', 'true'], { env });
     return stdout.trim();
   };
   const one = await submit('one');

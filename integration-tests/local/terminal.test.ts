@@ -113,6 +113,8 @@ describe.each([80, 200])('in %d columns', (columns) => {
 test('init asks questions, and Ctrl-C at a question writes no files', async () => {
   const folder = await temporaryFolder();
   const terminal = terminalCommand(['init', folder], { columns: 80 });
+  await terminal.sees(/Framework \(.*\) \[tfjs\]: /);
+  terminal.type('\n');
   await terminal.sees(/Name of the job \[.*\]: /);
   terminal.type('circle\n');
   await terminal.sees(/Workers \[2\]: /);
@@ -164,7 +166,7 @@ test('Ctrl-C asks whether to continue or to kill the job', async () => {
   const text = await ended(terminal, 1);
   expect(text).toMatch(/local_\d+_\d+ killed\nThe user killed the job\.$/);
   expect(text).not.toContain('or continue (c)?');
-  expect(text).toMatch(/^GET http:\S+\/tony\/api\/job: HTTP 200/m);
+  expect(text).toMatch(/^GET http:\S+\/tony\/api\/v1\/job: HTTP 200/m);
   expect(text.match(/^TASK /gm)).toHaveLength(1);
   const id = /local_\d+_\d+/.exec(text)?.[0] ?? '';
   expect((await runCommand(['status', id], { env: place.env })).stdout).toContain(`${id} killed`);
