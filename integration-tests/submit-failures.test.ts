@@ -111,12 +111,12 @@ describe('a request that the cluster rejects', () => {
     expect(shown.stdout).toMatch(/^role worker +each task +1 GiB$/m);
   });
 
-  test('exits with 4 before any upload when the queue is unknown', async () => {
+  test('exits with 2 before any upload when the queue is unknown', async () => {
     const before = { files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length };
     const { exitCode, stderr } = await cluster.run(['submit', '--conf', await job('queue: defualt\n')]);
     expect(stderr).toContain('defualt');
     expect(stderr).toContain('did you mean');
-    expect(exitCode).toBe(4);
+    expect(exitCode).toBe(2);
     expect({ files: await cluster.hdfsTree(STAGING), applications: (await cluster.applications()).length }).toEqual(before);
   });
 

@@ -1,8 +1,5 @@
 /** The public API of the training library: `import { join } from 'tony-ts/training'`. */
 
-import { fromFeed } from './data/sources/feed-source.ts';
-import * as sources from './data/sources/sources.ts';
-
 export type { LoadedCheckpoint } from '../contract/checkpoint/checkpoint-store.ts';
 export type { Column } from '../contract/encoding/idx.ts';
 export type { Summaries } from '../contract/summary/summary.ts';
@@ -18,6 +15,7 @@ export type { EvaluateCheckpointsOptions, Evaluation, EvaluationReport } from '.
 export { type JoinCheckpoint, type JoinOptions, join } from './cluster/join.ts';
 export { runCall } from './cluster/run-call.ts';
 export type { TrainingData } from './data/data.ts';
+export * as data from './data/data-namespace.ts';
 export type { FitData, ValidationData } from './data/fit-data.ts';
 export type { ColumnConfig, CsvOptions, CsvRow, LabelledCsvRow } from './data/formats/csv.ts';
 export {
@@ -85,6 +83,3 @@ export type { Placement } from './strategy/placement.ts';
 export type { SweepOptions, SweepReport, Trial } from './sweep/sweep.ts';
 export { type Configuration, type Drawn, grid, type Range, randomSearch } from './sweep/sweep-space.ts';
 export type { SweepMode, TrialResult } from './sweep/sweep-table.ts';
-
-/** The sources of datasets, for example `data.csv(files)`, as `tf.data` of TensorFlow.js. */
-export const data = { ...sources, fromFeed };
