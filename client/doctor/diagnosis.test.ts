@@ -39,9 +39,14 @@ test('skips checks that depend on a failed check, directly or indirectly', async
 
 test("reports a check that throws as an error, with the error's hint", async () => {
   const look = async () => {
-    throw new TonyError('RM_UNREACHABLE', 'nobody answers');
+    throw new TonyError('RM_UNREACHABLE', 'No server answers.');
   };
   expect(await findings([{ name: 'rm', needs: [], look }])).toEqual([
-    { name: 'rm', state: 'error', message: 'nobody answers', hint: expect.stringContaining('Check that the ResourceManager is running') },
+    {
+      name: 'rm',
+      state: 'error',
+      message: 'No server answers.',
+      hint: expect.stringContaining('Check that the ResourceManager is running'),
+    },
   ]);
 });
