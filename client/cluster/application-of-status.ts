@@ -1,5 +1,5 @@
 import { APPLICATION_TYPE } from '../../conf/job.ts';
-import { type JobInfo, queueName, unreportedJob, yarnReport } from '../../conf/status/job-info.ts';
+import { type JobInfo, queueBelowRoot, unreportedJob, yarnReport } from '../../conf/status/job-info.ts';
 import { isEndState, isTaskOver, type JobStatus } from '../../conf/status/status.ts';
 import type { Application } from '../../hadoop/yarn/resource-manager-answers.ts';
 import { jobStateOf } from './yarn-diagnostics.ts';
@@ -43,7 +43,7 @@ export function unreportedJobOf(application: Application, known: Partial<JobInfo
     id,
     name,
     user,
-    queue: queueName(queue),
+    queue: queueBelowRoot(queue),
     state: jobStateOf(application),
     createdAt,
     finishedAt,

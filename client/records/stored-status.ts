@@ -1,5 +1,13 @@
 import type { FrozenJob } from '../../conf/job.ts';
-import { type HistoryEntry, isEndState, isTaskOver, type JobResult, type JobStatus, type TaskStatus } from '../../conf/status/status.ts';
+import {
+  type HistoryEntry,
+  isEndState,
+  isTaskOver,
+  type JobResult,
+  type JobStatus,
+  type TaskStatus,
+  UNREPORTED,
+} from '../../conf/status/status.ts';
 import type { FirstFailure } from '../../conf/status/task-failure.ts';
 import { fullTime } from '../terminal/clock.ts';
 import { tasksOf } from './recorded-tasks.ts';
@@ -113,26 +121,14 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
     queue: head?.queue ?? report?.queue ?? '',
     state: result === null ? (course.isStarted ? 'running' : 'starting') : result.state,
     message: result?.message ?? (answer === 'silent' ? 'The cluster does not answer. This is the last state that the job recorded.' : ''),
-    waitingMs: null,
-    predecessorsEndInMs: null,
-    failedTask: null,
+    ...UNREPORTED,
     masterAttempt: course.masterAttempt,
     generations: course.generations,
     createdAt: startedAt,
     startedAt,
     finishedAt: result === null ? null : (report?.finishedAt ?? course.last?.at ?? null),
-    step: 0,
-    metrics: {},
-    checkpointStep: 0,
     checkpointUri: head?.checkpointDir ?? '',
     summaryUri: head?.summaryDir ?? '',
-    notices: [],
-    failure: null,
-    tensorboard: { state: 'off', message: '' },
-    elastic: null,
-    master: null,
-    tasks: [],
-    orphanedContainers: [],
   };
 }
 

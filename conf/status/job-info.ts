@@ -1,5 +1,5 @@
 import type { Application, Attempt } from '../../hadoop/yarn/resource-manager-answers.ts';
-import { isEndState, type JobState, type JobStatus } from './status.ts';
+import { isEndState, type JobState, type JobStatus, UNREPORTED } from './status.ts';
 
 /**
  * A job, as all commands, pages and libraries show it. A list contains the same fields without `tasks`. Times are in ms since the epoch; JSON
@@ -75,29 +75,17 @@ export function unreportedJob(known: Pick<JobInfo, 'id' | 'state'> & Partial<Job
     queue: '',
     state,
     message: '',
-    waitingMs: null,
-    predecessorsEndInMs: null,
-    failedTask: null,
+    ...UNREPORTED,
     masterAttempt: 1,
     generations: 0,
     createdAt: null,
     startedAt: null,
     finishedAt: null,
-    step: 0,
     progress: null,
-    metrics: {},
-    checkpointStep: 0,
     checkpointUri: '',
     summaryUri: '',
-    notices: [],
-    failure: null,
-    tensorboard: { state: 'off', message: '' },
-    elastic: null,
-    master: null,
-    tasks: [],
     tasksRunning: null,
     tasksTotal: null,
-    orphanedContainers: [],
     masterSilentMs: null,
     urls: NO_URLS,
     yarn: null,
@@ -106,11 +94,11 @@ export function unreportedJob(known: Pick<JobInfo, 'id' | 'state'> & Partial<Job
 }
 
 function identityIn({ name, user, queue }: YarnReport, status: JobStatus): Pick<JobInfo, 'name' | 'user' | 'queue'> {
-  return { name: name || status.name, user: user || status.user, queue: queueName(queue) || status.queue };
+  return { name: name || status.name, user: user || status.user, queue: queueBelowRoot(queue) || status.queue };
 }
 
 /** Returns a queue as users name it in job.yaml. The ResourceManager reports either the full path or only the last component. */
-export function queueName(queue: string): string {
+export function queueBelowRoot(queue: string): string {
   return queue.replace(/^root\./, '');
 }
 

@@ -220,3 +220,20 @@ export interface TaskUsageSample {
   readonly gpuUtilization: number | null;
   readonly gpuMemoryBytes: number | null;
 }
+
+/** The fields of a job whose ApplicationMaster has reported nothing. */
+export const UNREPORTED = {
+  waitingMs: null,
+  predecessorsEndInMs: null,
+  failedTask: null,
+  step: 0,
+  metrics: {},
+  checkpointStep: 0,
+  notices: [],
+  failure: null,
+  tensorboard: { state: 'off', message: '' },
+  elastic: null,
+  master: null,
+  tasks: [],
+  orphanedContainers: [],
+} as const satisfies Partial<JobStatus>;

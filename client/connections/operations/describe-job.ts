@@ -1,6 +1,6 @@
 import type { FrozenJob, Role } from '../../../conf/job.ts';
 import { parseFrozenJob } from '../../../conf/resolve/frozen-job.ts';
-import { isOver, isReported, type JobInfo, jobInfo, queueName, type YarnReport } from '../../../conf/status/job-info.ts';
+import { isOver, isReported, type JobInfo, jobInfo, queueBelowRoot, type YarnReport } from '../../../conf/status/job-info.ts';
 import { type HistoryEntry, isEndState, type TaskStatus } from '../../../conf/status/status.ts';
 import { CheckpointStore } from '../../../contract/checkpoint/checkpoint-store.ts';
 import type { TonyError } from '../../../platform/errors.ts';
@@ -84,7 +84,7 @@ export async function describeJob(connection: JobConnection): Promise<JobDescrip
     ...job,
     name: job.name || yarn?.name || frozen?.job.name || '',
     user: yarn?.user || job.user || frozen?.user || '',
-    queue: queueName(yarn?.queue ?? '') || job.queue || frozen?.job.queue || '',
+    queue: queueBelowRoot(yarn?.queue ?? '') || job.queue || frozen?.job.queue || '',
     createdAt: job.createdAt ?? yarn?.startedAt ?? null,
     finishedAt: job.finishedAt ?? yarn?.finishedAt ?? null,
     urls: { pages, tracking: connection.trackingUrl },

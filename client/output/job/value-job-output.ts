@@ -1,5 +1,5 @@
 import { apiObject } from '../../../conf/status/api-object.ts';
-import { listedJob, queueName, unreportedJob } from '../../../conf/status/job-info.ts';
+import { listedJob, queueBelowRoot, unreportedJob } from '../../../conf/status/job-info.ts';
 import type { EndedJob, Look } from '../../connections/operations/follow-job.ts';
 import type { LogLine } from '../../connections/operations/log-reader.ts';
 import type { JobPlan } from '../../plan/job-plan.ts';
@@ -37,7 +37,7 @@ export class ValueOutput implements JobOutput {
 
   submitted({ trackingUrl, queue, ...known }: SubmittedNotice): void {
     const urls = { pages: trackingUrl, tracking: trackingUrl };
-    const job = unreportedJob({ ...known, queue: queueName(queue), state: 'submitted', urls });
+    const job = unreportedJob({ ...known, queue: queueBelowRoot(queue), state: 'submitted', urls });
     this.#write({ type: 'submitted', ...listedJob(job) });
   }
 
