@@ -96,7 +96,7 @@ test('init writes a job that the cluster runs, and list shows it among the ended
   expect((await cluster.run(['logs', id, 'worker:0'])).stdout).toMatch(/^accuracy: (9\d|100)\.\d\d %$/m);
 
   const ended = jsonLines((await cluster.run(['list', '--all', '--output', 'json'])).stdout);
-  expect(ended.find((job) => job.id === id)).toMatchObject({ name: 'a circle', user: 'alice', finalStatus: 'SUCCEEDED' });
+  expect(ended.find((job) => job.id === id)).toMatchObject({ name: 'a circle', user: 'alice', state: 'succeeded' });
   expect((await cluster.run(['list', '--all', '--name', 'a circle'])).stdout).toMatch(new RegExp(`^${id}  a circle .*succeeded`, 'm'));
   expect((await cluster.run(['list'])).stdout).not.toContain(id);
   expect((await cluster.run(['list', '--all', '--user', 'bob'])).stdout).not.toContain(id);

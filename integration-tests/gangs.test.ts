@@ -1,7 +1,7 @@
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, onTestFailed, test, vi } from 'vitest';
-import type { HistoryEntry, JobStatus } from '../conf/status/status.ts';
+import type { JobStatus } from '../conf/status/status.ts';
 import { jsonLines, temporaryFolder, until, useCluster } from './harness.ts';
 
 /** Jobs that share a cluster of two nodes with 8 vcores each, and the files that its NodeManagers unpack. */
@@ -21,8 +21,7 @@ async function submit(name: string, lines: readonly string[]): Promise<string> {
 
 async function timeOf(id: string, event: string): Promise<number> {
   const { stdout } = await cluster.run(['events', id, '--output', 'json']);
-  const entries = jsonLines(stdout) as unknown as readonly HistoryEntry[];
-  return entries.find((entry) => entry.type === event)?.at ?? Number.NaN;
+  return Date.parse(String(jsonLines(stdout).find((entry) => entry.type === event)?.at));
 }
 
 async function tasksOf(id: string): Promise<JobStatus['tasks']> {

@@ -100,9 +100,9 @@ describe('tony-ts exec', () => {
   });
 
   test('rejects unknown tasks and other users', async () => {
-    expect(await runInTask(['true'], { task: 'worker:1' })).toMatchObject({ code: 2, stderr: expect.stringContaining('worker:0') });
+    expect(await runInTask(['true'], { task: 'worker:1' })).toMatchObject({ code: 255, stderr: expect.stringContaining('worker:0') });
     const other = await runInTask(['true'], { user: 'bob' });
-    expect(other).toMatchObject({ code: 2, stderr: expect.stringContaining('is a job of alice; you are bob') });
+    expect(other).toMatchObject({ code: 255, stderr: expect.stringContaining('is a job of alice; you are bob') });
   });
 
   test('ends the command when the client is killed', async () => {
@@ -145,7 +145,7 @@ describe('tony-ts shell', () => {
 
   test('rejects other users', async () => {
     const other = await startCommandOf(['shell', id, 'worker:0'], 'bob').ran;
-    expect(other).toMatchObject({ code: 2, stderr: expect.stringContaining('is a job of alice; you are bob') });
+    expect(other).toMatchObject({ code: 255, stderr: expect.stringContaining('is a job of alice; you are bob') });
   });
 
   test('reads commands from standard input without a terminal', async () => {
@@ -182,8 +182,8 @@ describe('the end of the program', () => {
     const { child, output, ran } = startInTask(['sh', '-c', 'echo $$; sleep 600']);
     const pid = Number(await until(() => /\d+/.exec(output())?.[0], { describe: output }));
     await runInTask(['sh', '-c', 'kill -USR2 $(cat pid)']);
-    expect(await ran).toMatchObject({ code: 1, stderr: expect.stringContaining('The program of worker:0 ended with exit code 0.') });
-    expect([child.exitCode, isAlive(pid)]).toEqual([1, false]);
+    expect(await ran).toMatchObject({ code: 255, stderr: expect.stringContaining('The program of worker:0 ended with exit code 0.') });
+    expect([child.exitCode, isAlive(pid)]).toEqual([255, false]);
     await cluster.ended(id);
     // The ApplicationMaster may respond for a moment after it has reported the result to YARN. It then refuses the session itself.
     const late = await until(
@@ -193,6 +193,6 @@ describe('the end of the program', () => {
       },
       { describe: 'the ApplicationMaster has exited' },
     );
-    expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining('has ended: SUCCEEDED') });
+    expect(late).toMatchObject({ code: 255, stderr: expect.stringContaining('has ended: succeeded') });
   });
 });

@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { CacheEntry } from '../client/cache/prune-cache.ts';
+import { readStat } from '../platform/process-stat.ts';
 import type { DaemonName } from './cluster/layout.mjs';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
@@ -106,26 +107,29 @@ test('a killed job leaves no files of its own, even if its ApplicationMaster det
   const running = async (word: string): Promise<number | undefined> =>
     (await cluster.containers(id)).find(({ command }) => command.includes(word))?.pid;
   const program = await until(() => running('bash wait.sh'), { describe: () => cluster.containers(id) });
+  const master = await until(() => running('application-master.mjs'), { describe: () => cluster.containers(id) });
   const stopped: number[] = [];
-  const stop = async (...names: readonly DaemonName[]): Promise<void> => {
-    for (const name of names) {
-      const pid = (await cluster.pidOf(name)) as number;
-      process.kill(pid, 'SIGSTOP');
-      stopped.push(pid);
-    }
+  const stop = (pid: number): void => {
+    process.kill(pid, 'SIGSTOP');
+    stopped.push(pid);
   };
+  const stopDaemon = async (name: DaemonName): Promise<void> => stop((await cluster.pidOf(name)) as number);
   try {
     // Delays the next heartbeats, in whose responses the ResourceManager orders the nodes to kill the containers.
-    await stop('nodemanager1', 'nodemanager2');
+    await stopDaemon('nodemanager1');
+    await stopDaemon('nodemanager2');
+    // Otherwise, the ApplicationMaster would end the job itself when `tony-ts kill` asks it.
+    stop(master);
     await end(id);
     expect(await ownFiles(id)).toEqual([]);
-    await stop('resourcemanager');
+    await stopDaemon('resourcemanager');
+    process.kill(master, 'SIGCONT');
     // Changes the job's state, so the ApplicationMaster saves it.
     process.kill(program, 'SIGKILL');
     await until(async () => (await running('application-master.mjs')) === undefined, { describe: () => ownFiles(id) });
     expect(await ownFiles(id)).toEqual([]);
   } finally {
-    for (const pid of stopped) {
+    for (const pid of stopped.filter((each) => readStat(each) !== null)) {
       process.kill(pid, 'SIGCONT');
     }
   }

@@ -151,20 +151,20 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
     const limited = planIn(await values([...words, '--dry-run'], 0, { TONY_CONF_DIR: site }));
     expect(limited.verdict).toEqual({ type: 'waits', reasons: [...('reasons' in plan.verdict ? plan.verdict.reasons : []), taken] });
     await settle('fail');
-    const refused = planIn(await values([...words, '--dry-run'], 2, { TONY_CONF_DIR: site }));
+    const refused = planIn(await values([...words, '--dry-run'], 4, { TONY_CONF_DIR: site }));
     expect(refused.verdict).toEqual({ type: 'rejected', reasons: [taken] });
     const second = await start(words);
     expect(second.plan.verdict).toEqual(plan.verdict);
     await second.end();
     // Each node runs some of the workers, so no node has all of its vcores free for an ApplicationMaster. YARN's own diagnostics do not
     // mention this.
-    const third = await start((await request({ lines: ['master: {vcores: 8, startTimeout: 1h}'] })).words);
+    const third = await start((await request({ lines: ['master: {resources: {vcores: 8}, startTimeout: 1h}'] })).words);
     try {
       const short = /: no node has 8 vcores free for ApplicationMaster: the maximum is \d vcores?\.$/;
       const waiting = await until(
         async () => {
           const { stdout } = await cluster.run(['status', third.id, '--output', 'json']);
-          const reason = String(JSON.parse(stdout).waiting);
+          const reason = String(JSON.parse(stdout).message);
           return short.test(reason) && reason;
         },
         { describe: async () => (await cluster.application(third.id)).diagnostics },
@@ -176,7 +176,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
         state: 'waiting',
         yarn: { state: 'ACCEPTED' },
       });
-      const late = await request({ lines: ['master: {vcores: 8, startTimeout: 2s}'] });
+      const late = await request({ lines: ['master: {resources: {vcores: 8}, startTimeout: 2s}'] });
       const followed = await cluster.run([...late.words, '--output', 'json']);
       expect(followed.exitCode).toBe(1);
       expect(jsonLines(followed.stdout).at(-1)).toMatchObject({
@@ -214,7 +214,7 @@ test('submit rejects a job that fits no node before any upload, and reports all 
   ]);
   expect(await cluster.hdfsTree(staging)).toEqual([]);
   expect((await cluster.applications()).length).toBe(before);
-  const [plan, ...others] = await values([...impossible, '--dry-run'], 2);
+  const [plan, ...others] = await values([...impossible, '--dry-run'], 4);
   expect(others).toEqual([]);
   expect(plan).toMatchObject({ type: 'plan', verdict: { type: 'impossible', reasons: { length: 4 } } });
 });

@@ -73,7 +73,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     const { exitCode, stdout } = await run(['doctor', '--output', 'json']);
     expect(jsonLines(stdout).filter(({ state }) => state === 'error' || state === 'skipped')).toEqual([]);
     expect(exitCode).toBe(0);
-    expect(jsonLines(stdout).find(({ name }) => name === 'ResourceManager')?.text).toContain(`Hadoop ${hadoop}, `);
+    expect(jsonLines(stdout).find(({ name }) => name === 'ResourceManager')?.message).toContain(`Hadoop ${hadoop}, `);
   });
 
   const title = isLong
@@ -108,7 +108,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
     const logs = await run(['logs', id, 'worker:0']);
     expect(logs.stdout, logs.stderr).toMatch(/^test accuracy: (8|9)\d\.\d\d %$/m);
     const listed = jsonLines((await run(['list', '--all', '--output', 'json'])).stdout);
-    expect(listed.find((job) => job.id === id)).toMatchObject({ name: 'mnist', finalStatus: 'SUCCEEDED' });
+    expect(listed.find((job) => job.id === id)).toMatchObject({ name: 'mnist', state: 'succeeded' });
   });
 
   test.runIf(profile === 'acls')('only users in the ACLs of a job can view or kill it, and a queue accepts only its users', async () => {
@@ -140,7 +140,7 @@ function testsOf(cluster: TestCluster, hadoop: string, profile: string, major: N
       stdout: expect.stringMatching(verdict),
     });
     const found = jsonLines((await run(['doctor', '--queue', 'gpu', '--output', 'json'])).stdout);
-    expect(found.find(({ name }) => name === 'queue access')).toMatchObject({ state: 'error', text: 'alice may not submit to gpu' });
+    expect(found.find(({ name }) => name === 'queue access')).toMatchObject({ state: 'error', message: 'alice may not submit to gpu' });
   });
 
   test.runIf(isLong)('kill ends a job, and submit rejects a job over its quota before any upload', async () => {

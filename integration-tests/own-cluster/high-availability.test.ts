@@ -55,7 +55,7 @@ test('a job continues training during a ResourceManager failover and a NameNode 
   expect(status.stdout, status.stderr).toMatch(/^highly-available {2}running/m);
   // The job's own page contains the step; the ResourceManager does not know it.
   const [listed] = jsonLines((await cluster.run(['list', '--output', 'json'])).stdout);
-  expect(listed).toMatchObject({ id, job: { step: expect.any(Number) } });
+  expect(listed).toMatchObject({ id, step: expect.any(Number) });
 
   await cluster.heal();
   await failOver('namenode');

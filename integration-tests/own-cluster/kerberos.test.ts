@@ -106,7 +106,7 @@ test.concurrent('a job is visible and accessible to its user only, and its logs 
   expect(await inside(owner)).toMatchObject({ exitCode: 0, stdout: 'worker\n' });
   for (const stranger of ['alice', 'bob']) {
     const rejected = await inside(stranger);
-    expect([rejected.exitCode, rejected.stdout], rejected.stderr).toEqual([2, '']);
+    expect([rejected.exitCode, rejected.stdout], rejected.stderr).toEqual([255, '']);
     expect(rejected.stderr).toContain(`${id} is a job of ${owner}; you are ${stranger}`);
     const refused = await logs(stranger);
     expect(refused.exitCode, refused.stdout).not.toBe(0);
@@ -144,10 +144,10 @@ test.concurrent('every check of doctor passes, and doctor reports when the ticke
   const findings = jsonLines(stdout);
   expect(findings.filter(({ state }) => state !== 'ok')).toEqual([]);
   expect(exitCode).toBe(0);
-  expect(findings.find(({ name }) => name === 'login')?.text).toMatch(
+  expect(findings.find(({ name }) => name === 'login')?.message).toMatch(
     /^alice, by the Kerberos ticket of alice@EXAMPLE\.TEST, until \d{4}-\d\d-\d\dT/,
   );
-  expect(findings.find(({ name }) => name === 'identity')?.text).toBe('alice, in research');
+  expect(findings.find(({ name }) => name === 'identity')?.message).toBe('alice, in research');
 });
 
 /** Requests a job's page from the ResourceManager's proxy, with the user's ticket and curl, the command that users know. */
@@ -168,7 +168,7 @@ test.concurrent('the primary ticket of a cache collection is the login', async (
   }
   const login = async (): Promise<unknown> =>
     jsonLines((await as('alice', ['doctor', '--output', 'json'], { KRB5CCNAME: caches })).stdout).find(({ name }) => name === 'login')
-      ?.text;
+      ?.message;
   expect(await login()).toMatch(/^bob, by the Kerberos ticket of bob@/);
   await promisify(execFile)('kswitch', ['-p', 'alice'], { env });
   expect(await login()).toMatch(/^alice, by the Kerberos ticket of alice@/);

@@ -214,7 +214,7 @@ test('commands skip a server of a pair whose certificate is rejected, and warn a
   expect(findings.find(({ name }) => name === 'staging folder')).toMatchObject({ state: 'ok' });
   const certificates = findings.find(({ name }) => name === 'certificates');
   expect(certificates).toMatchObject({ state: 'warning', hint: expect.stringContaining('certificate') });
-  expect(String(certificates?.text).match(/is not valid for this host name/g)).toHaveLength(2);
+  expect(String(certificates?.message).match(/is not valid for this host name/g)).toHaveLength(2);
 });
 
 test.each([
