@@ -54,7 +54,7 @@ describe('the command line', () => {
     expect(await runCommand(['explain', 'rm_unreachable'])).toMatchObject({
       exitCode: 0,
       stdout: expect.stringMatching(
-        /^RM_UNREACHABLE \(exit code 3: the cluster is unreachable or busy: try again later\)\nNo ResourceManager answers.*\nWhat to do: Check that the ResourceManager is running/,
+        /^RM_UNREACHABLE\nNo ResourceManager answers.*\nExit code 3: the cluster is unreachable or busy: try again later\nWhat to do: Check that the ResourceManager is running/,
       ),
     });
     const { stdout } = await runCommand(['explain', '--codes']);

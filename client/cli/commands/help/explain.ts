@@ -50,8 +50,9 @@ async function codeLines({ code, meaning, exitCode, hint }: ExplainedCode, termi
   const { wrap } = await import('../../../terminal/terminal.ts');
   const width = Math.max(40, terminal.columns - 1);
   return [
-    `${terminal.paint('bold', code)} (exit code ${exitCode}: ${EXIT_CODES[exitCode]})`,
+    terminal.paint('bold', code),
     ...wrap(meaning, width, 20),
+    ...wrap(`Exit code ${exitCode}: ${EXIT_CODES[exitCode]}`, width, 20),
     ...(hint === '' ? [] : wrap(`What to do: ${hint}`, width, 20)),
   ];
 }
