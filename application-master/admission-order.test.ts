@@ -54,7 +54,7 @@ class Job {
     this.id = `application_100_${plan.number}`;
     const { gpus } = plan;
     const worker = workers({ instances: gpus, maxInstances: gpus, resources: { memoryMb: 1024, vcores: 1, gpus: 1, other: {} } });
-    this.frozen = { ...frozen({ roles: [worker] }), applicationId: this.id, user: plan.user };
+    this.frozen = { ...frozen({ roles: [worker] }), jobId: this.id, user: plan.user };
   }
 
   isListed(now: number): boolean {
@@ -109,7 +109,7 @@ class Job {
     const view = {
       own,
       minimumMemoryMb: 1024,
-      applicationId: this.id,
+      jobId: this.id,
       user,
       site: SITE,
       queue: own.queue,

@@ -16,12 +16,12 @@ function application(id: string, more: Partial<Application> = {}): Application {
 
 const OWN = application('application_100_0005', { user: 'alice' });
 
-const FROZEN = { ...JOB, applicationId: OWN.id, user: OWN.user };
+const FROZEN = { ...JOB, jobId: OWN.id, user: OWN.user };
 
 /** By default, an application with a lower ID was submitted earlier. */
 function view(site: string, { applications = [OWN], ...more }: Partial<ClusterView> = {}): ClusterView {
   return {
-    applicationId: OWN.id,
+    jobId: OWN.id,
     user: OWN.user,
     site: parseSite(site, 'hdfs://nn/apps/tony-ts/site.yaml'),
     queue: 'root.default',
@@ -132,7 +132,7 @@ test('refuses a job.json that names another user or another application', () => 
     type: 'refused',
     reason: 'job.json belongs to user bob, but YARN runs the application for alice. Submit the job with tony-ts.',
   });
-  expect(checkLimits({ ...FROZEN, applicationId: 'application_99_0001' }, view('{}'))).toEqual({
+  expect(checkLimits({ ...FROZEN, jobId: 'application_99_0001' }, view('{}'))).toEqual({
     type: 'refused',
     reason: 'job.json belongs to application_99_0001, but YARN runs it as application_100_0005. Submit the job with tony-ts.',
   });

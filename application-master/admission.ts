@@ -19,7 +19,7 @@ export type AdmissionDecision =
 
 /** Data about the job that the cluster reports. Users can edit job.json, but not this data. */
 export interface ClusterView {
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly user: string;
   readonly site: SiteConfig;
   readonly queue: string;
@@ -177,13 +177,11 @@ function checkQuotas(job: Job, view: ClusterView): AdmissionDecision {
 }
 
 /** If YARN and job.json name different users or applications, returns a sentence that says so. Otherwise returns null. */
-function identityMismatch(frozen: FrozenJob, { user, applicationId }: ClusterView): string | null {
+function identityMismatch(frozen: FrozenJob, { user, jobId }: ClusterView): string | null {
   if (frozen.user !== user) {
     return `job.json belongs to user ${frozen.user}, but YARN runs the application for ${user}.`;
   }
-  return frozen.applicationId === applicationId
-    ? null
-    : `job.json belongs to ${frozen.applicationId}, but YARN runs it as ${applicationId}.`;
+  return frozen.jobId === jobId ? null : `job.json belongs to ${frozen.jobId}, but YARN runs it as ${jobId}.`;
 }
 
 /**

@@ -37,7 +37,7 @@ export function excessOverQueue(job: Job, queue: QueueRoom | null, countsAll: bo
 
 /** Values that the NodeManager sets in the container's environment. They are trusted, because users cannot change them. */
 export interface OwnNode {
-  readonly applicationId: string;
+  readonly jobId: string;
   /** Empty for a local job, which has no NodeManager. */
   readonly user: string;
   /** The NodeManager's web server port, or 0 for a local job. */
@@ -215,18 +215,18 @@ export class Gatekeeper {
   }
 
   async #observe(): Promise<Observation> {
-    const { applicationId, user } = this.#options.node;
+    const { jobId, user } = this.#options.node;
     const sources = this.#sources ?? (await this.#open());
     try {
       const { configuration, resourceManager, storage, groups: memory } = sources;
       const site = await siteOfCluster(storage, configuration.defaultFs);
       const { own, applications, earlier } = setsTotals(site.quotas)
-        ? await allOf(applicationId, resourceManager)
+        ? await allOf(jobId, resourceManager)
         : { own: await this.#ownOf(resourceManager), applications: [], earlier: new Set<string>() };
       const hasGroups = Object.keys(site.quotas.groups).length > 0;
       const groups = await memory.of(hasGroups ? [user, ...applications.map((application) => application.user)] : []);
       const { minimumMemoryMb } = configuration;
-      return { applicationId, user, site, own, minimumMemoryMb, applications, earlier, groupsOf: (each) => groups.get(each) ?? [] };
+      return { jobId, user, site, own, minimumMemoryMb, applications, earlier, groupsOf: (each) => groups.get(each) ?? [] };
     } finally {
       if (sources !== this.#sources) {
         closeSources(sources);
@@ -240,7 +240,7 @@ export class Gatekeeper {
    */
   async #ownOf(resourceManager: ResourceManager): Promise<Application | null> {
     const { node, log } = this.#options;
-    return await resourceManager.application(node.applicationId).catch((error: unknown) => {
+    return await resourceManager.application(node.jobId).catch((error: unknown) => {
       log.warn({ error: messageOf(error) }, "the ResourceManager did not report the application's queue");
       return null;
     });
@@ -302,13 +302,10 @@ function groupMemory(configuration: HadoopConfiguration, caller: string): GroupM
   return new GroupMemory((user) => groupsOfUser(configuration, caller, user));
 }
 
-async function allOf(
-  applicationId: string,
-  resourceManager: ResourceManager,
-): Promise<Pick<Observation, 'own' | 'applications' | 'earlier'>> {
+async function allOf(jobId: string, resourceManager: ResourceManager): Promise<Pick<Observation, 'own' | 'applications' | 'earlier'>> {
   const filter = { types: [APPLICATION_TYPE], states: LIVE_STATES };
   const applications: readonly Application[] = await resourceManager.applications(filter);
-  const own = applications.find(({ id }) => id === applicationId) ?? null;
+  const own = applications.find(({ id }) => id === jobId) ?? null;
   const earlier = own === null ? new Set<string>() : await submittedBefore(own, applications, resourceManager, filter);
   return { own, applications, earlier };
 }

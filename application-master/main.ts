@@ -47,7 +47,7 @@ try {
     process.exit(0);
   }
   const settings = await readSettings(process.env, process.cwd());
-  log = createLogger({ application: settings.frozen.applicationId, attempt: settings.attempt });
+  log = createLogger({ application: settings.frozen.jobId, attempt: settings.attempt });
   log.level = settings.frozen.job.master.logLevel;
   const parts = compose(settings, log);
   const kept = parts.tokens?.start();

@@ -34,7 +34,7 @@ test('reads the submitted job, and the user for whom YARN runs it', async () => 
   expect(await settings(JOB)).toMatchObject({
     frozen: JOB,
     attempt: 2,
-    node: { applicationId: 'application_1_0001', user: 'alice', httpPort: 8042 },
+    node: { jobId: 'application_1_0001', user: 'alice', httpPort: 8042 },
   });
 });
 

@@ -47,7 +47,7 @@ export async function readSettings(environment: Readonly<Record<string, string |
     attempt: parseContainerId(variable('CONTAINER_ID')).attempt,
     host: variable('NM_HOST'),
     node: {
-      applicationId: applicationOf(variable('CONTAINER_ID')),
+      jobId: applicationOf(variable('CONTAINER_ID')),
       user: environment.USER ?? '',
       httpPort: Number(environment.NM_HTTP_PORT ?? 0),
     },

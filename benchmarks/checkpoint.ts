@@ -25,7 +25,7 @@ import { median } from './median.ts';
 const execute = promisify(execFile);
 const USER = 'alice';
 const MIB = 1024 * 1024;
-const ORIGIN = { applicationId: 'application_1_0001', generation: 1 };
+const ORIGIN = { jobId: 'application_1_0001', generation: 1 };
 
 interface Comparison {
   readonly what: string;

@@ -78,13 +78,13 @@ async function measure({ cluster, folder }: BenchCluster, { framework, command, 
   const environment = { ...process.env, ...cluster.environment(), HADOOP_USER_NAME: USER };
   const submit = [COMMAND, 'submit', '--conf', conf, ...(values.detach ? ['--detach'] : [])];
   const client = spawn(process.execPath, submit, { env: environment, stdio: ['ignore', 'pipe', 'inherit'] });
-  const applicationId = await applicationOf(client);
+  const jobId = await applicationOf(client);
   try {
     const isRunning = async (): Promise<boolean> =>
       [...(await kindsOfProcesses()).values()].filter((kind) => kind === 'program').length >= WORKERS;
     for (const deadline = performance.now() + START_MS; !(await isRunning()); await pause(500)) {
       if (performance.now() > deadline) {
-        throw new Error(`the programs of ${applicationId} did not start within ${START_MS / 1000} s`);
+        throw new Error(`the programs of ${jobId} did not start within ${START_MS / 1000} s`);
       }
     }
     await pause(SETTLING_MS);
@@ -95,13 +95,13 @@ async function measure({ cluster, folder }: BenchCluster, { framework, command, 
     const after = await usedBy(kinds);
     return rows(kinds, before, after, (performance.now() - started) / 1000);
   } finally {
-    const kill = spawn(process.execPath, [COMMAND, 'kill', applicationId, '--yes'], { env: environment, stdio: 'ignore' });
+    const kill = spawn(process.execPath, [COMMAND, 'kill', jobId, '--yes'], { env: environment, stdio: 'ignore' });
     await Promise.all([once(kill, 'close'), client.exitCode ?? once(client, 'close')]);
   }
 
   async function kindsOfProcesses(): Promise<ReadonlyMap<number, string>> {
     const daemons = (await cluster.status()).daemons.map(({ name, pid }): [number, string] => [pid ?? 0, name.replace(/\d$/, '')]);
-    const containers = (await cluster.containers(applicationId)).map(({ pid, command: line }): [number, string] => [pid, kindOf(line)]);
+    const containers = (await cluster.containers(jobId)).map(({ pid, command: line }): [number, string] => [pid, kindOf(line)]);
     return new Map([...(values.detach ? [] : [[client.pid ?? 0, 'client'] as const]), ...daemons, ...containers]);
   }
 

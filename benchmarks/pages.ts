@@ -60,21 +60,21 @@ async function main(): Promise<void> {
     process.once(signal, () => interrupted.abort(new Error(`ended by ${signal}`)));
   }
   const wait = (ms: number): Promise<void> => delay(ms, undefined, { signal: interrupted.signal });
-  let applicationId: string | null = null;
+  let jobId: string | null = null;
   try {
     await start(cluster, tasks, progress);
     const port = await observer.record('localhost', cluster.ports.resourcemanager.scheduler);
     const environment = await configureSchedulerPort(cluster, port, folder);
     const storage = createStorage({ hadoop: await HadoopConfiguration.fromDirectory(cluster.configuration), user: USER });
-    applicationId = await submit(folder, environment, tasks);
-    const api = `${cluster.resourceManager}/proxy/${applicationId}/tony/api/v1`;
-    progress(`${applicationId}: ${tasks} tasks are being started`);
+    jobId = await submit(folder, environment, tasks);
+    const api = `${cluster.resourceManager}/proxy/${jobId}/tony/api/v1`;
+    progress(`${jobId}: ${tasks} tasks are being started`);
     const began = performance.now();
     const summaries = await untilRunning(api, tasks, wait);
     await Promise.all(Array.from({ length: RUNS }, (_, run) => writeCurves(storage, `${summaries}/run-${run}`, 0, STEPS)));
     const launchS = Math.round((performance.now() - began) / 1000);
     progress(`all tasks are running after ${launchS} s`);
-    const master = await findMaster(applicationId);
+    const master = await findMaster(jobId);
     observer.order({ type: 'probe', host: '127.0.0.1', port: master.webPort, user: USER });
 
     const seen = new Sightings();
@@ -101,8 +101,8 @@ async function main(): Promise<void> {
   } finally {
     viewing.abort();
     observer.close();
-    if (applicationId !== null) {
-      await run(['kill', applicationId], cluster.environment()).catch(() => '');
+    if (jobId !== null) {
+      await run(['kill', jobId], cluster.environment()).catch(() => '');
     }
     await rm(folder, { recursive: true, force: true });
     await cluster.down();
@@ -308,8 +308,8 @@ async function run(words: readonly string[], environment: Record<string, string>
   return output;
 }
 
-async function findMaster(applicationId: string): Promise<{ pid: number; webPort: number }> {
-  const serial = applicationId.replace('application_', '');
+async function findMaster(jobId: string): Promise<{ pid: number; webPort: number }> {
+  const serial = jobId.replace('application_', '');
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
     const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
     if (!words[0]?.endsWith('node') || !words.some((word) => word.endsWith('application-master.mjs'))) {

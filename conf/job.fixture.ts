@@ -40,7 +40,7 @@ export function workers(changes: RoleChanges = {}): Role {
 export function frozen(changes: Partial<Job> & { roles: readonly Role[] }): FrozenJob {
   return {
     version: 1,
-    applicationId: 'application_1_0001',
+    jobId: 'application_1_0001',
     user: 'somebody',
     submittedAt: START,
     staging: 'file:///staging',

@@ -279,7 +279,7 @@ export const CREDENTIALS = {
 /** Content of job.json, from which the ApplicationMaster and the executors read the submitted job. Does not contain secrets. */
 export interface FrozenJob {
   readonly version: 1;
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly user: string;
   /** Submission time in ms since the epoch. */
   readonly submittedAt: number;

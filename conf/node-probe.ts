@@ -19,7 +19,7 @@ export const PROBE_REACHED = 'probe.reached';
 
 export interface ProbeOrder {
   readonly version: 1;
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly user: string;
   /** URI of the folder that contains job.json. */
   readonly staging: string;

@@ -11,14 +11,14 @@ const owners: fc.Arbitrary<Owner> = fc.record({ user: name, groups: fc.uniqueArr
 const amounts = fc.dictionary(fc.constantFrom('gpus', 'memory', 'nec.com/VE'), fc.nat(3), { maxKeys: 2, noNullPrototype: true });
 const jobs: fc.Arbitrary<RunningJob> = fc
   .record({ owner: owners, roles: fc.dictionary(name, amounts, { maxKeys: 2, noNullPrototype: true }), peak: amounts, beyond: amounts })
-  .map(({ owner, ...demand }) => ({ ...owner, ...demand, applicationId: 'id', master: { memory: 1 } }));
+  .map(({ owner, ...demand }) => ({ ...owner, ...demand, jobId: 'id', master: { memory: 1 } }));
 
 test('the sums equal those of a pass over all jobs that share the scope and count against the owner', () => {
   const entries = fc.array(fc.tuple(jobs, fc.subarray(['user a', 'group b', 'queue c'])), { maxLength: 12 });
   fc.assert(
     fc.property(entries, owners, fc.option(name), (all, owner, role) => {
       const taken = new TakenResources();
-      const numbered = all.map(([job, scopes], index) => ({ job: { ...job, applicationId: `j${index}` }, scopes }));
+      const numbered = all.map(([job, scopes], index) => ({ job: { ...job, jobId: `j${index}` }, scopes }));
       for (const { job, scopes } of numbered) {
         taken.add(job, scopes);
       }
@@ -32,7 +32,7 @@ test('the sums equal those of a pass over all jobs that share the scope and coun
           const holders = against.map(({ job }) => job).filter((job) => amountOf(job) > 0);
           expect(taken.against(owner)({ scope, role }, resource)).toEqual({
             used: holders.reduce((sum, job) => sum + amountOf(job), 0),
-            holders: holders.slice(0, 3).map(({ applicationId }) => applicationId),
+            holders: holders.slice(0, 3).map(({ jobId }) => jobId),
             holderCount: holders.length,
           });
         }
@@ -58,7 +58,7 @@ describe('a claim that could never start counts only with the containers that it
     expect(demand).not.toBeNull();
     for (const holds of [false, true]) {
       const tasks: Amounts = holds ? { gpus: 1, instances: 1 } : {};
-      const claim = { applicationId: 'claim', user: 'bob', groups: [], queue: 'gpu', ...takenBy(demand, tasks, {}), holds };
+      const claim = { jobId: 'claim', user: 'bob', groups: [], queue: 'gpu', ...takenBy(demand, tasks, {}), holds };
       const { taken } = placeJobs(site, [{ ...claim, held: { tasks, master: {} } }]);
       expect(taken.against({ user: 'alice', groups: [], queue: 'gpu' })({ scope: ALL_JOBS, role: 'worker' }, 'gpus').used).toBe(
         holds ? 1 : 0,
@@ -72,7 +72,7 @@ describe('a claim that could never start counts only with the containers that it
       'tony-site.yaml',
     );
     const demand = takenBy(demandOfTags(['tony-roles:*:0:m1024:v1+worker:4:m4096:v4:g8']), {}, {});
-    const job = { applicationId: 'job', user: 'bob', groups: [], queue: 'gpu', ...demand, holds: false, held: { tasks: {}, master: {} } };
+    const job = { jobId: 'job', user: 'bob', groups: [], queue: 'gpu', ...demand, holds: false, held: { tasks: {}, master: {} } };
     const { taken } = placeJobs(site, [job]);
     expect(taken.against({ user: 'alice', groups: [], queue: 'gpu' })({ scope: ALL_JOBS, role: 'worker' }, 'gpus').used).toBe(8);
   });

@@ -164,7 +164,7 @@ export function runningJob(application: Application, groupsOf: (user: string) =>
   const tasks: Amounts = inLowerCase({ ...reportedAmounts(application.used), instances: tasksOf(application) });
   const master: Amounts = inLowerCase(reportedAmounts(application.usedByMaster));
   return {
-    applicationId: application.id,
+    jobId: application.id,
     user: application.user,
     groups: groupsOf(application.user),
     queue: queueName(application.queue),
@@ -232,7 +232,7 @@ export class TakenResources {
   /** @param scopes the job counts only against owners who belong to all of these scopes */
   add(job: RunningJob, scopes: readonly string[] = []): void {
     const { sums } = this.#part([...new Set(scopes)].sort());
-    const holder = { number: this.#jobs, id: job.applicationId };
+    const holder = { number: this.#jobs, id: job.jobId };
     this.#jobs += 1;
     const beyond = inLowerCase(job.beyond);
     const roles = Object.entries(job.roles).map(([name, amounts]) => [name, inLowerCase(amounts)] as const);

@@ -99,7 +99,7 @@ test('the shortest of several time limits applies', () => {
 test('all jobs of a role, user, group or queue share its total', () => {
   const running: RunningJob[] = [
     {
-      applicationId: 'a1',
+      jobId: 'a1',
       user: 'alice',
       groups: ['research'],
       queue: 'ml',
@@ -109,7 +109,7 @@ test('all jobs of a role, user, group or queue share its total', () => {
       beyond: {},
     },
     {
-      applicationId: 'b1',
+      jobId: 'b1',
       user: 'bob',
       groups: [],
       queue: 'default',
@@ -140,7 +140,7 @@ test('jobs admitted in order of their IDs stay within the total, and the first o
         const owner = { user: `u${index}`, groups: [], queue: 'ml' };
         const roles = { worker: { gpus: each, instances: 1 } };
         if (shortagesOf(requested, owner, limits, TakenResources.of(admitted)).length === 0) {
-          admitted.push({ ...owner, applicationId: `a${index}`, roles, peak: roles.worker, master: {}, beyond: {} });
+          admitted.push({ ...owner, jobId: `a${index}`, roles, peak: roles.worker, master: {}, beyond: {} });
         } else {
           expect(index).toBeGreaterThan(0);
         }
@@ -160,7 +160,7 @@ test("a job's demand counts before YARN allocates it, and resources beyond the d
   });
   const hiding = {
     ...ALICE,
-    applicationId: 'x',
+    jobId: 'x',
     ...takenBy({ roles: { evaluator: { gpus: 1 } }, peak: { gpus: 1 }, master: {} }, { gpus: 4 }, {}),
   };
   expect(hiding.beyond).toEqual({ gpus: 3 });
@@ -193,7 +193,7 @@ test('the ApplicationMaster counts towards limits of whole jobs, and not towards
 test("ApplicationMasters of earlier jobs count with the larger of their demand and YARN's allocation", () => {
   const first = (violations: number, has: number): RunningJob => {
     const demand = { roles: { worker: { memory: 1024 } }, peak: { memory: 1024 }, master: { memory: violations } };
-    return { ...ALICE, applicationId: 'a1', ...takenBy(demand, {}, { memory: has }) };
+    return { ...ALICE, jobId: 'a1', ...takenBy(demand, {}, { memory: has }) };
   };
   const requested = job('roles: {worker: {resources: {memory: 1g}}}');
   const used = (running: RunningJob) =>
@@ -215,7 +215,7 @@ test('roles that run one after another count with their peak', () => {
   expect(paths(together, limits)).toEqual(['quotas.users.*.instances', 'quotas.users.*.job.gpus']);
   expect(paths(sequential, 'roles: {load: {job: {gpus: 1}}}')).toEqual(['quotas.roles.load.job.gpus']);
   const running = (requested: Job, gpus: number): RunningJob => {
-    return { ...ALICE, applicationId: 'a1', ...takenBy(demandOfTags(roleTags(requested)), { gpus }, {}) };
+    return { ...ALICE, jobId: 'a1', ...takenBy(demandOfTags(roleTags(requested)), { gpus }, {}) };
   };
   const used = (requested: Job, gpus: number) =>
     shortagesOf(FOUR_WORKERS, ALICE, quotas("users: {'*': {total: {gpus: 8}}}"), TakenResources.of([running(requested, gpus)])).map(
@@ -228,7 +228,7 @@ test('roles that run one after another count with their peak', () => {
 test('quotas ignore the case of resource types in tags', () => {
   const requested = job('roles: {worker: {resources: {nec.com/VE: 2}}}');
   const violations = demandOfTags(roleTags(requested).map((tag) => tag.toLowerCase()));
-  const running = { ...ALICE, applicationId: 'a1', ...takenBy(violations, { 'nec.com/VE': 1 }, {}) };
+  const running = { ...ALICE, jobId: 'a1', ...takenBy(violations, { 'nec.com/VE': 1 }, {}) };
   expect(running.beyond).toEqual({});
   expect(shortagesOf(requested, ALICE, quotas('roles: {worker: {total: {nec.com/VE: 3}}}'), TakenResources.of([running]))).toMatchObject([
     { asked: 2, used: 2 },

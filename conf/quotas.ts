@@ -21,7 +21,7 @@ export interface Demand {
 }
 
 export interface RunningJob extends Owner, Demand {
-  readonly applicationId: string;
+  readonly jobId: string;
   /**
    * Resources that the tasks use in addition to the demand in the job's tags. The roles of these tasks are unknown, so the total of every
    * role includes these resources.

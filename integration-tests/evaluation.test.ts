@@ -41,7 +41,7 @@ test('training ends early, and reports the reason and the best checkpoint', asyn
   expect(Number(ended), message).toBe(step);
   expect(step).toBeLessThan(ALL_STEPS);
   expect(final.checkpointStep).toBe(step);
-  expect(await read('stop.json')).toMatchObject({ applicationId, reason, at: step });
+  expect(await read('stop.json')).toMatchObject({ jobId: applicationId, reason, at: step });
 
   const best = (await read('best.json')) as { step: number; value: number };
   expect(best).toMatchObject({ metric: 'loss', mode: 'min' });

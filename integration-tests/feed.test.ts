@@ -378,7 +378,7 @@ describe('a feed on a cluster', () => {
     expect(logs).toContain('ALREADY_EXISTS\nNOT_FOUND\n');
     // docs/environment.schema.json describes these variables.
     const variables = JSON.parse(logs.split('\n')[0] ?? '') as unknown;
-    expect(TONY_VARIABLES.strict().required().parse(variables)).toMatchObject({ TONY_RANK: '0', TONY_APPLICATION_ID: id });
+    expect(TONY_VARIABLES.strict().required().parse(variables)).toMatchObject({ TONY_RANK: '0', TONY_JOB_ID: id });
     await noneLeft(cluster, id);
   });
 

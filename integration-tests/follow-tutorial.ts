@@ -11,7 +11,7 @@ import type { ReadersShell } from './readers-shell.ts';
  *   <!-- until: PATTERN -->          the reader repeats the commands until the output matches
  *   <!-- ends with its task -->      the command may fail, because it ends the program of its own task
  *   <!-- exits with N: TEXT -->      the command fails with this exit code, and prints this text
- * APPLICATION_ID is the job that the tutorial has submitted last.
+ * JOB_ID is the job that the tutorial has submitted last.
  */
 
 export interface TutorialOptions {
@@ -43,7 +43,7 @@ export async function followTutorial(name: string, { shell, folder, adapt, skipp
     } else if (block.language === 'sh') {
       for (const { text, place } of commandsOf(block)) {
         if (!skipped.some((pattern) => pattern.test(text))) {
-          const command = adapt(text).replaceAll('APPLICATION_ID', job);
+          const command = adapt(text).replaceAll('JOB_ID', job);
           const output = await follow(shell, folder, { command, place, note: block.note });
           commands += 1;
           job = text.startsWith('tony-ts submit') ? ([...output.matchAll(/\b(application|local)_\d+_\d+/g)].at(-1)?.[0] ?? job) : job;

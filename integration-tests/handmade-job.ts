@@ -57,7 +57,7 @@ export class HandmadeJobs {
   }: Changes): Promise<string> {
     const applicationId = given ?? (await this.takeId());
     const honest = JSON.parse(this.#honest) as FrozenJob;
-    const frozen = job(JSON.parse(this.#honest.replaceAll(honest.applicationId, applicationId)) as FrozenJob);
+    const frozen = job(JSON.parse(this.#honest.replaceAll(honest.jobId, applicationId)) as FrozenJob);
     const storage = createStorage({ hadoop: this.#hadoop, user: this.#user });
     const text = JSON.stringify(frozen);
     const uri = `${frozen.staging}/job.json`;

@@ -113,7 +113,7 @@ checkpoint: {dir: '${root}/job/checkpoints', everySteps: 20}
   expect(inJob.steps).toEqual(Array.from({ length: 40 }, (_, index) => index + 21));
   expect(inJob.variables).toEqual([]);
   const manifest = parseManifest(await storage.read(`${root}/job/checkpoints/step-60/manifest.json`), 'step-60');
-  expect(manifest).toMatchObject({ applicationId, generation: 2, position: { step: 60, final: true } });
+  expect(manifest).toMatchObject({ jobId: applicationId, generation: 2, position: { step: 60, final: true } });
 
   const { tree } = await ensureRuntime(() => {});
   const { PATH, HOME } = process.env;

@@ -83,7 +83,7 @@ export const IN_ANOTHER_NAME: readonly Case[] = [
   [
     'as an earlier application',
     {
-      job: (honest) => ({ ...honest, applicationId: 'application_1_0001' }),
+      job: (honest) => ({ ...honest, jobId: 'application_1_0001' }),
       environment: { CONTAINER_ID: 'container_1_0001_01_000001' },
     },
     /job\.json belongs to application_1_0001, but YARN runs it as application_\d{13}_/,

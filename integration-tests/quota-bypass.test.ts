@@ -269,14 +269,14 @@ describe('when a user changes the settings of the command,', () => {
   test('submitJob rejects a job without the final values before any upload', async () => {
     const job = parseJob(`name: j\nframework: none\nruntime: system\ncommand: 'true'\n${ALLOWED}`, { file: 'x', folder });
     const environment = cluster.clientEnvironment();
-    await expect(submitJob(job, { environment })).rejects.toMatchObject({ code: 'FINAL_VALUES_MISMATCH' });
+    await expect(submitJob(job, { env: environment })).rejects.toMatchObject({ code: 'FINAL_VALUES_MISMATCH' });
     const settled = parseJob(`name: j\nframework: none\nruntime: system\ncommand: 'true'\n${ALLOWED}`, {
       file: 'x',
       folder,
-      site: await siteFor({ environment }),
+      site: await siteFor({ env: environment }),
     });
     expect(settled.heartbeat.intervalMs).toBe(3000);
-    const submitted = await submitJob(settled, { environment });
+    const submitted = await submitJob(settled, { env: environment });
     submitted.close();
     expect((await cluster.ended(submitted.id)).finalStatus).toBe('SUCCEEDED');
   });

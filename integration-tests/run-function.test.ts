@@ -104,7 +104,7 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
   );
   expect(job.id).toMatch(/^application_\d+_\d{4}$/);
   expect(job.trackingUrl).toContain(`/proxy/${job.id}/`);
-  const again = await openJob<{ sum: number; rank: number }>(job.id, { environment: cluster.clientEnvironment() });
+  const again = await openJob<{ sum: number; rank: number }>(job.id, { env: cluster.clientEnvironment() });
   const lines: string[] = [];
   for await (const { task, text } of again.logs()) {
     if (text.startsWith('hello')) {

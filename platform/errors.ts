@@ -44,7 +44,7 @@ export const ERROR_CODES = {
     exit: 2,
     means:
       'No history of this job exists, or several users have a history with this ID and the cluster no longer knows who submitted the application.',
-    hint: 'Check the ID with `tony-ts history`. tony-ts removes old histories, and a job that never started leaves none. If several users have a history with this ID, run `tony-ts history show APPLICATION_ID --user NAME`.',
+    hint: 'Check the ID with `tony-ts history`. tony-ts removes old histories, and a job that never started leaves none. If several users have a history with this ID, run `tony-ts history show JOB_ID --user NAME`.',
   },
   SITE_UNREADABLE: {
     exit: 4,
@@ -545,7 +545,7 @@ export const ERROR_CODES = {
     exit: 1,
     means:
       'A job failed or was killed while run(), a job handle or the Python client was waiting for the job. The message contains the cause.',
-    hint: 'Read the logs: `tony-ts logs APPLICATION_ID`.',
+    hint: 'Read the logs: `tony-ts logs JOB_ID`.',
   },
   COMMAND_NOT_FOUND: {
     exit: 2,
@@ -567,7 +567,7 @@ export const ERROR_CODES = {
   TENSORBOARD_UNAVAILABLE: {
     exit: 3,
     means: 'TensorBoard is not running, or has not started yet.',
-    hint: "The job's page shows charts without TensorBoard. To see why TensorBoard is not running, run `tony-ts logs APPLICATION_ID tensorboard:0`.",
+    hint: "The job's page shows charts without TensorBoard. To see why TensorBoard is not running, run `tony-ts logs JOB_ID tensorboard:0`.",
   },
   STATE_UNREADABLE: {
     exit: 1,

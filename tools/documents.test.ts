@@ -261,7 +261,7 @@ function declaredFields(source: string, type: string): string[] {
 
 /** Other names in capitals: environment variables and Hadoop's policies for HTTPS. */
 const VARIABLE =
-  /^(TONY|HADOOP|AWS|CUDA)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|NODE_OPTIONS|HTTPS_PROXY|(NCCL|GLOO)_SOCKET_IFNAME|APPLICATION_ID|TMPDIR|TZ|LANG|LANGUAGE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE)$|^(HTTP_ONLY|HTTPS_ONLY|HTTP_AND_HTTPS|LENIENT|STRICT)$/;
+  /^(TONY|HADOOP|AWS|CUDA)_\w+$|^(NO_COLOR|CXX|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|NODE_OPTIONS|HTTPS_PROXY|(NCCL|GLOO)_SOCKET_IFNAME|JOB_ID|TMPDIR|TZ|LANG|LANGUAGE|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE)$|^(HTTP_ONLY|HTTPS_ONLY|HTTP_AND_HTTPS|LENIENT|STRICT)$/;
 
 test('every error code in the documents exists', () => {
   const yarnStates: readonly string[] = [...applicationStateSchema.options, 'SUCCEEDED'];

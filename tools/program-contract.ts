@@ -35,7 +35,7 @@ const INTERNAL = {
 export const TASK_FILE = z
   .strictObject({
     version: z.literal(1),
-    applicationId: z.string(),
+    jobId: z.string(),
     jobName: z.string(),
     user: z.string(),
     role,
@@ -71,7 +71,7 @@ export const TASK_FILE = z
 
 export const TONY_VARIABLES = z.object({
   [TASK_ENVIRONMENT.taskFile]: z.string().regex(/^\//).describe("Path of the task file, which only the job's user can read"),
-  [TASK_ENVIRONMENT.applicationId]: z
+  [TASK_ENVIRONMENT.jobId]: z
     .string()
     .regex(/^(application|local)_\d+_\d+$/)
     .describe('ID of the job'),

@@ -38,7 +38,7 @@ interface Subject {
 }
 
 const store = new CheckpointStore(new FileStorage(), 'file:///tmp/none');
-const world = { tf, storage: new FileStorage(), store, applicationId: '', holder: 'e', onValues: () => {}, onNotice: () => {} };
+const world = { tf, storage: new FileStorage(), store, jobId: '', holder: 'e', onValues: () => {}, onNotice: () => {} };
 const alone = { worldSize: 1, role: 'worker' } as Cluster;
 
 const SUBJECTS: Readonly<Record<string, Subject>> = {

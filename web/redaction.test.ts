@@ -3,7 +3,7 @@ import { redacted } from './redaction.ts';
 
 test('redaction hides values with secret-looking names at any depth', () => {
   const job = {
-    applicationId: 'application_1_0001',
+    jobId: 'application_1_0001',
     job: {
       env: { WANDB_API_KEY: 'abc', DB_PASSWORD: 'x1234', LEARNING_RATE: '0.1', TOKENIZERS_PARALLELISM: 'false', GITHUB_TOKEN: 'g' },
       roles: [{ name: 'worker', env: { AWS_SECRET_ACCESS_KEY: 's' }, instances: 2 }],
@@ -14,7 +14,7 @@ test('redaction hides values with secret-looking names at any depth', () => {
     },
   };
   expect(redacted(job)).toEqual({
-    applicationId: 'application_1_0001',
+    jobId: 'application_1_0001',
     job: {
       env: { WANDB_API_KEY: '***', DB_PASSWORD: '***', LEARNING_RATE: '0.1', TOKENIZERS_PARALLELISM: 'false', GITHUB_TOKEN: '***' },
       roles: [{ name: 'worker', env: { AWS_SECRET_ACCESS_KEY: '***' }, instances: 2 }],

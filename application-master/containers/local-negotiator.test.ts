@@ -16,7 +16,7 @@ test('closing removes the files that containers copied to this machine', async (
   const given = new Promise<readonly Container[]>((resolve) => (allocated = resolve));
   const ended: string[] = [];
   const negotiator = new LocalNegotiator({
-    frozen: { ...frozen({ roles: [worker] }), applicationId: 'local_1_0001', cluster: { kind: 'local', directory } },
+    frozen: { ...frozen({ roles: [worker] }), jobId: 'local_1_0001', cluster: { kind: 'local', directory } },
     attempt: 1,
     listener: {
       allocated,

@@ -132,7 +132,7 @@ export class LocalNegotiator implements Negotiator {
     for (const { role, count } of this.#wanted.values()) {
       for (let at = 0; at < count; at++) {
         this.#sequence++;
-        const application = this.#options.frozen.applicationId.replace(/^[a-z]+_/, '');
+        const application = this.#options.frozen.jobId.replace(/^[a-z]+_/, '');
         const id = `container_${application}_${padded(this.#options.attempt, 2)}_${padded(this.#sequence, 6)}`;
         containers.push({ id, role: role.name, node: NODE, nodeHttp: '', memoryMb: role.resources.memoryMb });
       }

@@ -313,7 +313,7 @@ export function restartPause(transition: Transition, slot: number): number {
 
 export function failureDiagnostics(state: MachineState, { task, facts }: Failure, end: string): string {
   const stderr = describeStderr(facts);
-  const next = stderr === '' ? ` See its log: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)}` : '';
+  const next = stderr === '' ? ` See its log: tony-ts logs ${state.frozen.jobId} ${nameOf(task)}` : '';
   return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${describeFirstFailure(state, task, facts)}`;
 }
 

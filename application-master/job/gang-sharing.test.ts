@@ -41,7 +41,7 @@ class SharedCluster {
   submit(size: number, runMs: number, ranked = true): Tenant {
     const id = `application_1_${String(this.tenants.length + 1).padStart(4, '0')}`;
     const roles = [ranked ? workers({ instances: size }) : role({ name: 'worker', instances: size, chief: true })];
-    const job = { ...frozen({ roles, gang: { timeoutMs: 24 * 3_600_000 } }), applicationId: id };
+    const job = { ...frozen({ roles, gang: { timeoutMs: 24 * 3_600_000 } }), jobId: id };
     const scene = new JobScenario(job);
     scene.register();
     const tenant = { scene, size, held: new Set<string>(), runMs, submittedAt: this.now, startedAt: null, endedAt: null, seen: 0 };

@@ -126,6 +126,6 @@ function holdMs({ returns }: Gang, generation: number): number {
  * derived from the application ID, so that jobs do not retry at the same time.
  */
 export function pauseMs(state: MachineState, returns: number): number {
-  const dice = createHash('sha256').update(`${state.frozen.applicationId} ${returns}`).digest().readUInt16BE() / 0xffff;
+  const dice = createHash('sha256').update(`${state.frozen.jobId} ${returns}`).digest().readUInt16BE() / 0xffff;
   return Math.ceil(backoffMs(returns, { firstMs: LIMITS.returnedMs, mostMs: LIMITS.longestReturnedMs }) * (0.5 + dice));
 }

@@ -14,7 +14,7 @@ const REPORTED_WAIT_MS = 5_000;
 export function statusOf(state: MachineState, now: number): JobStatus {
   const { frozen, decision } = state;
   return {
-    id: frozen.applicationId,
+    id: frozen.jobId,
     name: frozen.job.name,
     user: frozen.user,
     queue: frozen.job.queue,

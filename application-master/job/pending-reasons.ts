@@ -65,7 +65,7 @@ export function describeMissing(state: MachineState, missing: readonly Task[]): 
 function reasonOf(state: MachineState, task: Task): string {
   const { container, executor } = task;
   if (container !== null && executor === null) {
-    return `did not report from ${container.node} after the container started (see: tony-ts logs ${state.frozen.applicationId} ${nameOf(task)})`;
+    return `did not report from ${container.node} after the container started (see: tony-ts logs ${state.frozen.jobId} ${nameOf(task)})`;
   }
   if (container !== null && executor !== null) {
     return executor.attached ? `is not ready on ${container.node}` : `lost its connection to the ApplicationMaster on ${container.node}`;

@@ -45,7 +45,7 @@ export async function trainWithCheckpoints({ dir, user, rounds, mebibytes }: Pau
   const thread = CheckpointThread.open(pathToFileURL(path.resolve('dist', 'container', 'checkpoint-thread.mjs')));
   let failure: string | null = null;
   const writer = new CheckpointWriter(new CheckpointStore(storage, dir, () => thread), {
-    applicationId: 'application_1_0001',
+    jobId: 'application_1_0001',
     generation: 1,
     keep: 1,
     onSaved: () => {},

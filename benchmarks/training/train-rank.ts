@@ -64,7 +64,7 @@ export async function trainRank(): Promise<void> {
   const environment = {
     tf,
     strategy: allReduceStrategy(ring),
-    applicationId: '',
+    jobId: '',
     generation: 1,
     phase: new Phases('').begin('fit'),
     checkpoints: null,

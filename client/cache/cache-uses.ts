@@ -35,14 +35,14 @@ export interface JobUses {
 }
 
 /** Returns the cache entries that a job.json lists. */
-export function parseUses(text: string, applicationId: string, writtenAt: number): JobUses {
+export function parseUses(text: string, jobId: string, writtenAt: number): JobUses {
   const job = parseJson(text);
   if (!isRecord(job) || typeof job.submittedAt !== 'number' || !isTexts(job.cacheEntries)) {
-    return { use: { id: applicationId, name: '', createdAt: writtenAt }, hashes: new Set(), damaged: true };
+    return { use: { id: jobId, name: '', createdAt: writtenAt }, hashes: new Set(), damaged: true };
   }
   const { submittedAt, cacheEntries, job: described } = job;
   const name = isRecord(described) && typeof described.name === 'string' ? described.name : '';
-  return { use: { id: applicationId, name, createdAt: submittedAt }, hashes: new Set(cacheEntries), damaged: false };
+  return { use: { id: jobId, name, createdAt: submittedAt }, hashes: new Set(cacheEntries), damaged: false };
 }
 
 function isTexts(value: unknown): value is string[] {
@@ -61,7 +61,7 @@ export class CacheUses {
   readonly gaps: string[] = [];
   readonly #store: HistoryStore;
   readonly #byHash = new Map<string, { last: CacheUse; readonly running: Set<string> }>();
-  /** Application IDs of the staged jobs whose job.json has already been read. */
+  /** Job IDs of the staged jobs whose job.json has already been read. */
   readonly #submitted = new Set<string>();
 
   private constructor(store: HistoryStore) {
@@ -77,7 +77,7 @@ export class CacheUses {
       uses.gaps.push(message);
     }
     const past = await severalAtOnce(places, AT_ONCE, (place) => readPast(store.storage, place));
-    const ended = new Set(past.filter(({ hasEnded }) => hasEnded).map(({ applicationId }) => applicationId));
+    const ended = new Set(past.filter(({ hasEnded }) => hasEnded).map(({ jobId }) => jobId));
     const open = past.flatMap(({ job, hasEnded }) => (job === null || hasEnded ? [] : [job]));
     const answers = await store.answers([...submitted, ...open].flatMap((job) => placeOf(job, store.user)));
     const isWhole = new Set(submitted.filter(({ damaged }) => !damaged).map(({ use }) => use.id));
@@ -143,21 +143,21 @@ export class CacheUses {
   }
 }
 
-/** Returns [] for an invalid application ID. The caller then assumes that the job is running. */
+/** Returns [] for an invalid job ID. The caller then assumes that the job is running. */
 function placeOf({ use, folder }: ReadJob, user: string): JobPlace[] {
   const { id } = use;
-  return isApplicationId(id) || isLocalId(id) ? [{ applicationId: id, user, folder }] : [];
+  return isApplicationId(id) || isLocalId(id) ? [{ jobId: id, user, folder }] : [];
 }
 
 async function readPast(
   storage: Storage,
-  { applicationId, folder }: JobPlace,
-): Promise<{ readonly applicationId: string; readonly hasEnded: boolean; readonly job: ReadJob | null }> {
-  const [job, files] = await Promise.all([readJob(storage, folder, applicationId), storage.list(folder)]);
-  return { applicationId, job, hasEnded: files.some(({ name, type }) => name === 'final.json' && type === 'file') };
+  { jobId, folder }: JobPlace,
+): Promise<{ readonly jobId: string; readonly hasEnded: boolean; readonly job: ReadJob | null }> {
+  const [job, files] = await Promise.all([readJob(storage, folder, jobId), storage.list(folder)]);
+  return { jobId, job, hasEnded: files.some(({ name, type }) => name === 'final.json' && type === 'file') };
 }
 
-async function readJob(storage: Storage, folder: string, applicationId: string): Promise<ReadJob | null> {
+async function readJob(storage: Storage, folder: string, jobId: string): Promise<ReadJob | null> {
   const uri = joinUri(folder, 'job.json');
   const entry = await storage.stat(uri);
   if (entry?.type !== 'file') {
@@ -166,5 +166,5 @@ async function readJob(storage: Storage, folder: string, applicationId: string):
   const { size, modifiedAt } = entry;
   const bytes = size > LARGEST_JOB ? '' : await readIfStored(storage, uri);
   // A job that has ended removes its staging folder.
-  return bytes === null ? null : { ...parseUses(bytes.toString(), applicationId, modifiedAt), folder, writtenAt: modifiedAt };
+  return bytes === null ? null : { ...parseUses(bytes.toString(), jobId, modifiedAt), folder, writtenAt: modifiedAt };
 }

@@ -26,13 +26,13 @@ function stage(name: string, at: number): void {
   utimesSync(folder, 1_000_000 + at, 1_000_000 + at);
 }
 
-function saying(answerTo: (applicationId: string) => ClusterAnswer | undefined): HistoryStore {
+function saying(answerTo: (jobId: string) => ClusterAnswer | undefined): HistoryStore {
   const store: HistoryStore = new LocalHistory(root, 'alice');
   store.answers = async (places) => {
     requests.push(places.length);
     return new Map(
-      places.flatMap(({ folder, applicationId }) => {
-        const answer = answerTo(applicationId);
+      places.flatMap(({ folder, jobId }) => {
+        const answer = answerTo(jobId);
         return answer === undefined ? [] : [[folder, answer] as const];
       }),
     );

@@ -13,7 +13,7 @@ const AT_ONCE = 3;
  * job, but has no time to do so if another user or an admin kills the application. Keeps the folders of jobs that may be running, and of
  * jobs that YARN does not know.
  * @param most maximum number of folders to consider
- * @returns the application IDs of the removed folders
+ * @returns the job IDs of the removed folders
  * @throws TonyError HDFS_UNREACHABLE, ACCESS_DENIED
  */
 export async function removeEndedJobs(store: HistoryStore, most: number): Promise<string[]> {
@@ -22,16 +22,16 @@ export async function removeEndedJobs(store: HistoryStore, most: number): Promis
     .filter(({ type, name }) => type === 'folder' && isApplicationId(name))
     .sort((one, other) => one.modifiedAt - other.modifiedAt)
     .slice(0, most);
-  const places = folders.map(({ name, uri }): JobPlace => ({ applicationId: name, user, folder: uri }));
+  const places = folders.map(({ name, uri }): JobPlace => ({ jobId: name, user, folder: uri }));
   const size = most > MOST_ENDED.submission ? places.length : AT_ONCE;
   const removed: string[] = [];
   for (let at = 0; at < places.length; at += size) {
     const batch = places.slice(at, at + size);
     const answers = await store.answers(batch);
-    for (const { applicationId, folder } of batch) {
+    for (const { jobId, folder } of batch) {
       const answer = answers.get(folder);
       if (typeof answer === 'object' && answer.result !== null && (await storage.remove(folder))) {
-        removed.push(applicationId);
+        removed.push(jobId);
       }
     }
   }

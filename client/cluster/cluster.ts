@@ -181,10 +181,10 @@ export interface ClusterOptions {
   readonly resourceManager?: string | undefined;
   /** URI of the staging root. Default: `<fs.defaultFS>/user/<user>/.tony-ts`. */
   readonly staging?: string | undefined;
-  readonly environment?: NodeJS.ProcessEnv;
+  readonly env?: NodeJS.ProcessEnv;
 }
 
-export const CLUSTER_OPTIONS: OptionNames<ClusterOptions> = { resourceManager: true, staging: true, environment: true };
+export const CLUSTER_OPTIONS: OptionNames<ClusterOptions> = { resourceManager: true, staging: true, env: true };
 
 /**
  * Timeout (ms) for the first HDFS request. Kept short so that interactive commands report an unreachable NameNode quickly. Later requests
@@ -218,7 +218,7 @@ export interface HadoopCluster {
  * Reads the Hadoop configuration from HADOOP_CONF_DIR. If `resourceManager` is set, downloads the configuration from there instead.
  * @throws TonyError HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, TRUST_STORE_UNREADABLE, TLS_FAILED, RM_UNREACHABLE, KERBEROS_*
  */
-export async function readConfiguration({ resourceManager, environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
+export async function readConfiguration({ resourceManager, env: environment = process.env }: ClusterOptions): Promise<HadoopConfiguration> {
   await checkSiteFolder(environment);
   const folders = siteFolders(environment, resourceManager !== undefined);
   const ofSite = (): Promise<string> => siteAuthorities(folders);
@@ -243,7 +243,7 @@ export async function readConfiguration({ resourceManager, environment = process
  * @throws TonyError HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID, RM_UNREACHABLE, KERBEROS_*, SITE_UNREADABLE, SITE_INVALID
  */
 export async function openCluster(options: ClusterOptions): Promise<HadoopCluster> {
-  const { resourceManager, staging, environment = process.env } = options;
+  const { resourceManager, staging, env: environment = process.env } = options;
   const configuration = await readConfiguration(options);
   const folders = siteFolders(environment, resourceManager !== undefined);
   const withLogin = configuration.secure ? await withSiteKeytab(environment, folders) : environment;

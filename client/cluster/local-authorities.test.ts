@@ -23,7 +23,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const write = (name: string, text: string): Promise<void> => writeFile(join(folder, 'conf', name), text);
 const authorities = async (environment: Record<string, string> = {}): Promise<string | undefined> =>
-  (await readConfiguration({ environment: { HADOOP_CONF_DIR: join(folder, 'conf'), ...environment } })).get(AUTHORITIES);
+  (await readConfiguration({ env: { HADOOP_CONF_DIR: join(folder, 'conf'), ...environment } })).get(AUTHORITIES);
 const trustStore = (password: string): string =>
   xml({ 'ssl.client.truststore.location': join(GOLDEN, 'truststore.jks'), 'ssl.client.truststore.password': password });
 
@@ -73,13 +73,13 @@ test('a cluster without HTTPS needs no authorities', async () => {
 
 test('the configuration for containers includes the authorities', async () => {
   await write('ssl-client.xml', trustStore('secret1'));
-  const configuration = await readConfiguration({ environment: { HADOOP_CONF_DIR: join(folder, 'conf') } });
+  const configuration = await readConfiguration({ env: { HADOOP_CONF_DIR: join(folder, 'conf') } });
   expect(configuration.freeze()).toMatchObject({ [AUTHORITIES]: AUTHORITY });
 });
 
 test('if HDFS offers HTTP and HTTPS, the client uses HTTPS if it has a readable truststore, and HTTP otherwise', async () => {
   const policy = async (environment: Record<string, string> = {}): Promise<string | undefined> =>
-    (await readConfiguration({ environment: { HADOOP_CONF_DIR: join(folder, 'conf'), ...environment } })).get('dfs.http.policy');
+    (await readConfiguration({ env: { HADOOP_CONF_DIR: join(folder, 'conf'), ...environment } })).get('dfs.http.policy');
   await write('yarn-site.xml', xml({ 'yarn.resourcemanager.hostname': 'rm' }));
   await write('hdfs-site.xml', xml({ 'dfs.http.policy': 'HTTP_AND_HTTPS' }));
   expect(await policy()).toBe('HTTP_AND_HTTPS');

@@ -22,11 +22,11 @@ export function localObjectStores(environment: NodeJS.ProcessEnv): FindS3Connect
 }
 
 async function configurationIfAny(environment: NodeJS.ProcessEnv): Promise<HadoopConfiguration | null> {
-  return readConfiguration({ environment }).catch(ifCode('HADOOP_CONF_NOT_FOUND', null));
+  return readConfiguration({ env: environment }).catch(ifCode('HADOOP_CONF_NOT_FOUND', null));
 }
 
 async function readHdfs(environment: NodeJS.ProcessEnv, uri: string): Promise<Buffer | null> {
-  const { storage } = await openCluster({ environment });
+  const { storage } = await openCluster({ env: environment });
   try {
     return await readIfStored(storage, uri);
   } finally {

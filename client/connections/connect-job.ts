@@ -15,15 +15,15 @@ export const CONNECT_OPTIONS: OptionNames<ConnectOptions> = { ...CLUSTER_OPTIONS
  * contact the cluster yet.
  * @throws TonyError USAGE for an invalid ID, JOB_NOT_FOUND for a local job that does not exist, HADOOP_CONF_NOT_FOUND, HADOOP_CONF_INVALID
  */
-export async function connectJob(applicationId: string, options: ConnectOptions = {}): Promise<JobConnection> {
+export async function connectJob(jobId: string, options: ConnectOptions = {}): Promise<JobConnection> {
   checkOptions('connectJob', options, CONNECT_OPTIONS);
-  if (checkId(applicationId) === 'local') {
+  if (checkId(jobId) === 'local') {
     const { LocalJob } = await import('./local-job.ts');
     const { localRoot } = await import('../staging/local-folder.ts');
-    const job = new LocalJob(applicationId, options.localRoot ?? localRoot(options.environment));
+    const job = new LocalJob(jobId, options.localRoot ?? localRoot(options.env));
     await job.mustExist();
     return job;
   }
   const { YarnJob } = await import('./yarn-job.ts');
-  return new YarnJob(applicationId, await openCluster(options));
+  return new YarnJob(jobId, await openCluster(options));
 }

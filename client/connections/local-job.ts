@@ -78,9 +78,9 @@ export class LocalJob implements JobConnection {
   readonly #http = new HttpClient();
   #last: JobStatus | null = null;
 
-  constructor(applicationId: string, root: string) {
-    this.id = applicationId;
-    this.#paths = localPaths(root, applicationId);
+  constructor(jobId: string, root: string) {
+    this.id = jobId;
+    this.#paths = localPaths(root, jobId);
     this.records = this.#records();
   }
 
@@ -175,7 +175,7 @@ export class LocalJob implements JobConnection {
       user: hadoopUser(),
       place: async () => {
         const found = await stat(history).catch(() => null);
-        return found && { applicationId: this.id, user: hadoopUser(), folder: fileUri(history) };
+        return found && { jobId: this.id, user: hadoopUser(), folder: fileUri(history) };
       },
       staged: () => fileUri(job),
       ask: (resource) => this.#ask(resource),
@@ -197,7 +197,7 @@ export class LocalJob implements JobConnection {
 
   /** Returns the last state that a running job recorded, or null if there is none. Used if its ApplicationMaster does not respond. */
   async #recorded(): Promise<JobStatus | null> {
-    const place = { applicationId: this.id, user: this.records.user, folder: fileUri(this.#paths.history) };
+    const place = { jobId: this.id, user: this.records.user, folder: fileUri(this.#paths.history) };
     const record = await readRecord(this.records.storage, place, true).catch(() => null);
     const first = record?.entries[0];
     return record === null || first === undefined

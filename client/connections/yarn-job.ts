@@ -83,10 +83,10 @@ export class YarnJob implements JobConnection {
    * @param startDeadline time limit for the ApplicationMaster to start. If an observation finds that the limit has passed, it kills the
    *   job.
    */
-  constructor(applicationId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
+  constructor(jobId: string, cluster: HadoopCluster, startDeadline: StartDeadline | null = null) {
     this.#startDeadline = startDeadline;
-    this.id = applicationId;
-    this.trackingUrl = `${cluster.configuration.webProxies[0]}/proxy/${applicationId}/`;
+    this.id = jobId;
+    this.trackingUrl = `${cluster.configuration.webProxies[0]}/proxy/${jobId}/`;
     this.#cluster = cluster;
     this.#resourceManager = ResourceManager.of(cluster.configuration, cluster.user);
     const hasty = { maxWaitMs: MASTER_ANSWER_MS, timeoutMs: MASTER_ANSWER_MS };
@@ -98,9 +98,9 @@ export class YarnJob implements JobConnection {
       place: async () => {
         const { user } = await this.#known();
         const folder = await ifReadable(this.#historyFolder());
-        return folder === null ? null : { applicationId, user, folder };
+        return folder === null ? null : { jobId, user, folder };
       },
-      staged: () => joinUri(cluster.root, 'jobs', applicationId),
+      staged: () => joinUri(cluster.root, 'jobs', jobId),
       ask: (resource) => this.#ask(resource),
       yarn: () => this.#facts(),
       logs: () => ifReadable(this.#aggregatedLogs()),
@@ -357,7 +357,7 @@ export class YarnJob implements JobConnection {
     if (folder === null) {
       return null;
     }
-    const read = await ifAvailable(readFinal(this.#cluster.storage, { folder, applicationId: this.id }));
+    const read = await ifAvailable(readFinal(this.#cluster.storage, { folder, jobId: this.id }));
     return read === null || read.final === 'damaged' ? null : read.final;
   }
 
@@ -373,7 +373,7 @@ export class YarnJob implements JobConnection {
     if (folder === null) {
       return null;
     }
-    const place = { applicationId: this.id, user: application.user, folder };
+    const place = { jobId: this.id, user: application.user, folder };
     const record = await ifAvailable(readRecord(this.#cluster.storage, place, true));
     if (record === null || record.entries.length === 0) {
       return null;
@@ -402,7 +402,7 @@ export class YarnJob implements JobConnection {
     if (this.#history !== null || this.#application === null) {
       return this.#history;
     }
-    const job = { user: this.#application.user, applicationId: this.id };
+    const job = { user: this.#application.user, jobId: this.id };
     for (const folder of await ownHistoryFolders(this.#cluster.storage, await this.#cluster.keepingSite(), this.#cluster, job)) {
       if ((await this.#cluster.storage.list(folder)).length > 0) {
         this.#history = folder;

@@ -72,7 +72,7 @@ interface Opened {
 }
 
 function clusterChecks(options: DoctorOptions): { readonly checks: readonly Check[]; readonly close: () => void } {
-  const { environment = process.env, queue: wanted = 'default' } = options;
+  const { env: environment = process.env, queue: wanted = 'default' } = options;
   let opened: Opened | null = null;
   const connected = () => {
     if (opened === null) {

@@ -107,13 +107,13 @@ interface FeedPlace {
   close(): void;
 }
 
-async function openFeedPlace(applicationId: string, options: ConnectOptions): Promise<FeedPlace> {
-  if (checkId(applicationId) === 'local') {
-    const { job } = localPaths(options.localRoot ?? localRoot(options.environment), applicationId);
+async function openFeedPlace(jobId: string, options: ConnectOptions): Promise<FeedPlace> {
+  if (checkId(jobId) === 'local') {
+    const { job } = localPaths(options.localRoot ?? localRoot(options.env), jobId);
     return { read: async () => parseAddress(await readIfExists(path.join(job, FEED_ADDRESS_FILE))), close: () => {} };
   }
   const { root, storage, ...cluster } = await openCluster(options);
-  const uri = joinUri(root, 'jobs', applicationId, FEED_ADDRESS_FILE);
+  const uri = joinUri(root, 'jobs', jobId, FEED_ADDRESS_FILE);
   return { read: async () => parseAddress(await readIfStored(storage, uri)), close: () => cluster.close() };
 }
 
@@ -169,18 +169,18 @@ const PROGRESS_MS = 250;
  * @throws TonyError USAGE, JOB_NOT_FOUND. When the job has ended, `write` and `end` throw FEED_ENDED with its result. They can also
  *   throw FEED_DENIED and ACCESS_DENIED
  */
-export async function openFeed(applicationId: string, name: string, options: FeedOptions = {}): Promise<FeedWriter> {
+export async function openFeed(jobId: string, name: string, options: FeedOptions = {}): Promise<FeedWriter> {
   checkOptions('openFeed', options, FEED_OPTIONS);
   const producer = options.producer ?? randomBytes(8).toString('hex');
   checkFeedName(name, 'feed');
   checkFeedName(producer, 'producer');
-  const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
+  const connection = await connectJob(jobId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {
     const job = await connection.observe();
     if (isOver(job)) {
-      throw new TonyError('FEED_ENDED', `${applicationId} has already ended: ${job.state}.`);
+      throw new TonyError('FEED_ENDED', `${jobId} has already ended: ${job.state}.`);
     }
-    return new FeedWriter(connection, await openFeedPlace(applicationId, options), name, producer, options);
+    return new FeedWriter(connection, await openFeedPlace(jobId, options), name, producer, options);
   } catch (error) {
     connection.close();
     throw error;

@@ -43,7 +43,7 @@ function storeOf(answer: ClusterAnswer = 'forgotten'): HistoryStore {
     places: async (user) => {
       const ids = existsSync(join(root, user)) ? readdirSync(join(root, user)) : [];
       return {
-        found: ids.map((applicationId) => ({ applicationId, user, folder: fileUri(join(root, user, applicationId)) })),
+        found: ids.map((jobId) => ({ jobId, user, folder: fileUri(join(root, user, jobId)) })),
         message: '',
       };
     },
@@ -106,7 +106,7 @@ test("a user with many new-looking folders does not push other users' jobs out o
   const { jobs } = await new HistoryIndex(storeOf(), { limits: LIMITS }).list({ user: null, limit: 20 });
   const users = jobs.map(({ place }) => place.user);
   expect(users).toEqual([...Array.from({ length: 17 }, () => 'mallory'), 'alice', 'alice', 'alice']);
-  const ids = jobs.map(({ place }) => place.applicationId);
+  const ids = jobs.map(({ place }) => place.jobId);
   expect(ids).toEqual([...ids].sort().reverse());
   expect((await new HistoryIndex(storeOf(), { limits: LIMITS }).list({ user: 'mallory', limit: 20 })).jobs).toHaveLength(20);
 });

@@ -164,7 +164,7 @@ export class HistoryIndex {
 
   async #look(place: JobPlace, budget: ListBudget, messages: string[]): Promise<Looked> {
     const { storage } = this.#store;
-    const { user, folder, applicationId } = place;
+    const { user, folder, jobId } = place;
     const known = this.#known.get(folder);
     // A finished job's files do not change.
     if (known !== undefined && 'ended' in known.found) {
@@ -179,7 +179,7 @@ export class HistoryIndex {
       bytes += more;
       return true;
     };
-    const what = `${applicationId} of ${user} cannot be read`;
+    const what = `${jobId} of ${user} cannot be read`;
     if (!take(FOLDER_BYTES)) {
       return { place, found: null, bytes };
     }

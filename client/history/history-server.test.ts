@@ -22,10 +22,10 @@ const [FIRST, SECOND] = ['local_1000_0001', 'local_2000_0001'];
 const closers: (() => Promise<void> | void)[] = [];
 let now = 1_000_000;
 
-function leave(applicationId: string, status: Partial<JobStatus>, files: Readonly<Record<string, string>> = {}): void {
-  const folder = join(root, 'history', applicationId);
+function leave(jobId: string, status: Partial<JobStatus>, files: Readonly<Record<string, string>> = {}): void {
+  const folder = join(root, 'history', jobId);
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'final.json'), JSON.stringify(jobStatus({ id: applicationId, state: 'succeeded', finishedAt: 9, ...status })));
+  writeFileSync(join(folder, 'final.json'), JSON.stringify(jobStatus({ id: jobId, state: 'succeeded', finishedAt: 9, ...status })));
   for (const [name, text] of Object.entries(files)) {
     writeFileSync(join(folder, name), text);
   }
@@ -211,7 +211,7 @@ test('rejects requests for another host name', async () => {
   }
 });
 
-test('answers 404 without a redirect for an invalid application ID', async () => {
+test('answers 404 without a redirect for an invalid job ID', async () => {
   const { url } = await open(everybody());
   for (const id of ['https:evil.example', 'javascript:x', '..', 'application_1%0d%0ax', '%2f%2fevil.example']) {
     const answer = await fetch(`${url}jobs/x/${id}?user.name=alice`, { redirect: 'manual' });

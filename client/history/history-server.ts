@@ -20,7 +20,7 @@ import { jobPath, storedJob } from './stored-job.ts';
 import { StoredJobView } from './stored-job-view.ts';
 import { PooledTensorBoard, type TensorBoardPool } from './tensorboard-pool.ts';
 
-const APPLICATION_ID = /^(?:application|local)_\w{1,100}$/;
+const JOB_ID = /^(?:application|local)_\w{1,100}$/;
 /** Name that stands for the user who runs the server. Real user names are never empty. */
 const OWNER = '';
 const DEFAULT_JOBS = 200;
@@ -112,27 +112,22 @@ export class HistoryServer implements JobPages {
   }
 
   async #job(request: IncomingMessage, response: ServerResponse, visitor: Visitor, parts: RegExpExecArray): Promise<void> {
-    const [, name = '', applicationId = '', rest, query = ''] = parts;
+    const [, name = '', jobId = '', rest, query = ''] = parts;
     // Validate the ID before the redirect, because an ID with a colon could turn the URL into a link to another site.
-    if (!APPLICATION_ID.test(applicationId)) {
-      return answerText(request, response, 404, 'This is not an application ID.');
+    if (!JOB_ID.test(jobId)) {
+      return answerText(request, response, 404, 'This is not a job ID.');
     }
     // Redirect to the URL with a trailing slash, because the pages contain relative links.
     if (rest === undefined) {
-      return answerText(request, response, 308, 'The path of a job ends with a slash.', { Location: `./${applicationId}/${query}` });
+      return answerText(request, response, 308, 'The path of a job ends with a slash.', { Location: `./${jobId}/${query}` });
     }
     const user = decoded(name);
     const { access, store } = this.#options;
-    const place = user === null ? null : await store.place(user, applicationId);
+    const place = user === null ? null : await store.place(user, jobId);
     if (place === null || !(await access.mayView(visitor, place))) {
       // Send the same response whether or not the job exists, so that visitors without access cannot tell whether it does.
       const who = visitor.user === null ? '' : ` that ${visitor.user} may view: ask its owner to add you to acls.view`;
-      return answerText(
-        request,
-        response,
-        visitor.user === null ? 404 : 403,
-        `There is no history of ${applicationId.slice(0, 60)}${who}.`,
-      );
+      return answerText(request, response, visitor.user === null ? 404 : 403, `There is no history of ${jobId.slice(0, 60)}${who}.`);
     }
     const job = this.#opened(place);
     if (!rest.startsWith('/tony/')) {
@@ -282,8 +277,8 @@ function answerJson(request: IncomingMessage, response: ServerResponse, status: 
 
 /** Returns an entry of the list with the address of the job's page. */
 function shownJob(job: HistoryJob): ListedJob {
-  const { user, applicationId } = job.place;
-  return { ...storedJob(job), urls: { pages: `${jobPath(user, applicationId)}tony/`, tracking: null } };
+  const { user, jobId } = job.place;
+  return { ...storedJob(job), urls: { pages: `${jobPath(user, jobId)}tony/`, tracking: null } };
 }
 
 function decoded(part: string): string | null {

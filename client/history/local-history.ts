@@ -46,19 +46,19 @@ export class LocalHistory implements HistoryStore {
     }
     const entries = await this.storage.list(joinUri(this.root, 'history'));
     const folders = entries.filter(({ name, type }) => type === 'folder' && isLocalId(name));
-    return { found: folders.map(({ name, uri }) => ({ applicationId: name, user, folder: uri })), message: '' };
+    return { found: folders.map(({ name, uri }) => ({ jobId: name, user, folder: uri })), message: '' };
   }
 
-  async place(user: string, applicationId: string): Promise<JobPlace | null> {
-    if (user !== this.user || !isLocalId(applicationId)) {
+  async place(user: string, jobId: string): Promise<JobPlace | null> {
+    if (user !== this.user || !isLocalId(jobId)) {
       return null;
     }
-    const folder = joinUri(this.root, 'history', applicationId);
-    return (await this.storage.stat(folder)) === null ? null : { applicationId, user, folder };
+    const folder = joinUri(this.root, 'history', jobId);
+    return (await this.storage.stat(folder)) === null ? null : { jobId, user, folder };
   }
 
   async answers(places: readonly JobPlace[]): Promise<ReadonlyMap<string, ClusterAnswer>> {
-    const asked = places.map(async ({ applicationId: id, folder }): Promise<readonly [string, ClusterAnswer]> => {
+    const asked = places.map(async ({ jobId: id, folder }): Promise<readonly [string, ClusterAnswer]> => {
       const job = await closing(new LocalJob(id, this.#folder), (connection) => connection.observe()).catch(() => null);
       if (job === null) {
         return [folder, 'forgotten'];
@@ -70,15 +70,15 @@ export class LocalHistory implements HistoryStore {
     return new Map(await Promise.all(asked));
   }
 
-  async masters({ applicationId }: JobPlace): Promise<string[]> {
-    return startedMasters(localPaths(this.#folder, applicationId));
+  async masters({ jobId }: JobPlace): Promise<string[]> {
+    return startedMasters(localPaths(this.#folder, jobId));
   }
 
-  async log({ applicationId }: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
+  async log({ jobId }: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
     if (!CONTAINER_ID.test(containerId) || !/^[\w.]+$/.test(file)) {
       return null;
     }
-    return readPiece(join(localPaths(this.#folder, applicationId).logs(containerId), file), { tail });
+    return readPiece(join(localPaths(this.#folder, jobId).logs(containerId), file), { tail });
   }
 
   close(): void {
@@ -87,6 +87,6 @@ export class LocalHistory implements HistoryStore {
 }
 
 /** Returns the submission time from the ID, in ms since the epoch. */
-function startOf(applicationId: string): number {
-  return Number(/^local_(\d+)_/.exec(applicationId)?.[1] ?? 0);
+function startOf(jobId: string): number {
+  return Number(/^local_(\d+)_/.exec(jobId)?.[1] ?? 0);
 }

@@ -8,7 +8,7 @@ import type { ClusterAnswer } from '../records/stored-status.ts';
 const ID = 'application_1795225023264_0001';
 const KNOWN: ClusterAnswer = { name: 'mnist', queue: 'default', startedAt: 1, finishedAt: 2, result: { state: 'failed', message: '' } };
 
-const place = (user: string): JobPlace => ({ applicationId: ID, user, folder: `hdfs://nn/history/${user}/${ID}` });
+const place = (user: string): JobPlace => ({ jobId: ID, user, folder: `hdfs://nn/history/${user}/${ID}` });
 
 /**
  * A store with histories of the same application in the folders of `users`. YARN reports `owner` as the application's user, or has no

@@ -18,9 +18,9 @@ export const STORE_OPTIONS: OptionNames<StoreOptions> = { ...CLUSTER_OPTIONS, lo
 export async function openHistoryStore(options: StoreOptions): Promise<HistoryStore> {
   checkOptions('openHistoryStore', options, STORE_OPTIONS);
   if (options.local) {
-    const root = options.localRoot ?? localRoot(options.environment);
+    const root = options.localRoot ?? localRoot(options.env);
     await checkLocalRoot(root);
-    return new LocalHistory(root, hadoopUser(options.environment));
+    return new LocalHistory(root, hadoopUser(options.env));
   }
   const cluster = await openCluster(options);
   try {

@@ -53,7 +53,7 @@ test('a prune removes histories older than the limit, oldest first, and reports 
   const old = leave('local_1_0001', 95, ['final.json', 'summaries/train/events.1', 'summaries/test/events.1']);
   const young = leave('local_3_0001', 89);
   const dry = await prune(saying('forgotten'), { dryRun: true });
-  expect(dry.map(({ place, bytes }) => [place.applicationId, bytes])).toEqual([
+  expect(dry.map(({ place, bytes }) => [place.jobId, bytes])).toEqual([
     ['local_1_0001', 300],
     ['local_2_0001', 100],
   ]);
@@ -104,5 +104,5 @@ test('a prune keeps a history that it cannot list, and continues with the others
     }
     return await list.call(store.storage, uri);
   };
-  expect((await prune(store)).map(({ place }) => place.applicationId)).toEqual(['local_2_0001']);
+  expect((await prune(store)).map(({ place }) => place.jobId)).toEqual(['local_2_0001']);
 });

@@ -167,7 +167,7 @@ export async function serveHistory(options: ServeOptions): Promise<RunningHistor
     const query = auth === 'token' ? `?token=${token}` : '';
     return {
       url: `${base}${query}`,
-      jobUrl: ({ user, applicationId }) => `${base}${jobPath(user, applicationId)}${query}`,
+      jobUrl: ({ user, jobId }) => `${base}${jobPath(user, jobId)}${query}`,
       prepare: (place) => history.prepare(place),
       store,
       close,
@@ -263,13 +263,13 @@ async function sharedAccess(
 }
 
 /** Requests the status of a running job. Returns null if the job does not respond. */
-async function askJob({ applicationId }: JobPlace, options: ServeOptions): Promise<JobInfo | null> {
-  const connection = await connectJob(applicationId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
+async function askJob({ jobId }: JobPlace, options: ServeOptions): Promise<JobInfo | null> {
+  const connection = await connectJob(jobId, pickOptions<ConnectOptions>(options, CONNECT_OPTIONS));
   try {
     const job = await connection.observe();
     return isReported(job) ? job : null;
   } catch (error) {
-    options.log.info({ application: applicationId, error: messageOf(error) }, 'the job does not answer');
+    options.log.info({ application: jobId, error: messageOf(error) }, 'the job does not answer');
     return null;
   } finally {
     connection.close();

@@ -13,7 +13,7 @@ test('freezeJob returns a job with resolved folders that parseFrozenJob reads ba
     set: [],
   });
   const frozen = freezeJob(job, {
-    applicationId: 'application_1_0001',
+    jobId: 'application_1_0001',
     user: 'alice',
     submittedAt: 1,
     root: `${HOME}/.tony-ts`,
@@ -42,7 +42,7 @@ checkpoint: {dir: "hdfs://ns4/checkpoints"}
 roles: {worker: {command: "cat 'hdfs://ns5/x' cache/${hash('b')}/words && echo ${hash('c')}0", env: {MODEL: "hdfs://ns6"}}}
 `;
   const frozen = freezeJob(parseJob(text, { file: 'job.yaml', folder: '/x', set: [] }), {
-    applicationId: 'application_1_0001',
+    jobId: 'application_1_0001',
     user: 'alice',
     submittedAt: 1,
     root: `${HOME}/.tony-ts`,

@@ -11,7 +11,7 @@ import { cacheEntriesIn, textsIn } from './job-texts.ts';
 import { withTensorBoard } from './tensorboard-role.ts';
 
 export interface FreezeOptions {
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly user: string;
   readonly submittedAt: number;
   /** URI of the staging root. */
@@ -40,13 +40,13 @@ export interface FreezeOptions {
  * including those in commands and environment variables, so that no later reader has to find them.
  */
 export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
-  const { applicationId, root, home } = options;
+  const { jobId, root, home } = options;
   const place = options.history ?? { folder: joinUri(root, 'history'), shared: false, url: null };
-  const history = joinUri(place.folder, applicationId);
-  const outputDir = jobOutput(root, applicationId);
+  const history = joinUri(place.folder, jobId);
+  const outputDir = jobOutput(root, jobId);
   const uses = {
     job: withTensorBoard(job),
-    staging: joinUri(root, 'jobs', applicationId),
+    staging: joinUri(root, 'jobs', jobId),
     history,
     checkpointDir: placeUri(job.checkpoint.dir, home) ?? joinUri(outputDir, 'checkpoints'),
     summaryDir: placeUri(job.tensorboard.logdir, home) ?? joinUri(history, 'summaries'),
@@ -58,12 +58,12 @@ export function freezeJob(job: Job, options: FreezeOptions): FrozenJob {
   const texts = textsIn(uses);
   return {
     version: 1,
-    applicationId,
+    jobId,
     user: options.user,
     submittedAt: options.submittedAt,
     ...uses,
     historyShared: place.shared,
-    historyUrl: place.url === null ? null : historyUrl(place.url, options.user, applicationId),
+    historyUrl: place.url === null ? null : historyUrl(place.url, options.user, jobId),
     principal: options.principal ?? null,
     fileSystems: options.configuration ? fileSystemsIn(texts, options.configuration) : [],
     cacheEntries: cacheEntriesIn(texts),
@@ -84,6 +84,6 @@ function roleResources({ roles }: Job, { files, tensorboard, pythonEnvironment }
  * Returns the URI of a job's output folder.
  * @param root URI of the staging root
  */
-export function jobOutput(root: string, applicationId: string): string {
-  return joinUri(root, 'output', applicationId);
+export function jobOutput(root: string, jobId: string): string {
+  return joinUri(root, 'output', jobId);
 }

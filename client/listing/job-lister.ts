@@ -55,7 +55,7 @@ export class JobLister {
   /** Client with a short timeout, so that unresponsive ApplicationMasters do not delay the list. */
   readonly #hasty: ResourceManager;
   #shortages: MasterShortages | null = null;
-  /** By application ID. */
+  /** By job ID. */
   #silences: ReadonlyMap<string, MasterSilence> = new Map();
 
   constructor(cluster: HadoopCluster) {

@@ -15,7 +15,7 @@ const MOST_LOOKED_AT = 10_000;
 export interface LocalListOptions extends Pick<ListOptions, 'ended' | 'name' | 'queue' | 'state' | 'limit'> {
   /** Folder for local jobs. Default: ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
-  readonly environment?: NodeJS.ProcessEnv;
+  readonly env?: NodeJS.ProcessEnv;
 }
 
 export const LOCAL_LIST_OPTIONS: OptionNames<LocalListOptions> = {
@@ -25,7 +25,7 @@ export const LOCAL_LIST_OPTIONS: OptionNames<LocalListOptions> = {
   state: true,
   limit: true,
   localRoot: true,
-  environment: true,
+  env: true,
 };
 
 export class LocalLister {
@@ -34,9 +34,9 @@ export class LocalLister {
   readonly #store: LocalHistory;
   readonly #index: HistoryIndex;
 
-  constructor(options: Pick<LocalListOptions, 'localRoot' | 'environment'> = {}) {
-    this.#root = options.localRoot ?? localRoot(options.environment);
-    this.#user = hadoopUser(options.environment);
+  constructor(options: Pick<LocalListOptions, 'localRoot' | 'env'> = {}) {
+    this.#root = options.localRoot ?? localRoot(options.env);
+    this.#user = hadoopUser(options.env);
     this.#store = new LocalHistory(this.#root, this.#user);
     this.#index = new HistoryIndex(this.#store);
   }

@@ -132,8 +132,8 @@ export async function runNotebook(job: JobConnection, options: RunNotebookOption
 /** Error codes that indicate that the notebook has ended. */
 const ENDED: ReadonlySet<string> = new Set(['JOB_FAILED', 'SESSION_ENDED']);
 
-export function howToConnect(applicationId: string): string {
-  return `To connect, run: tony-ts notebook ${applicationId}`;
+export function howToConnect(jobId: string): string {
+  return `To connect, run: tony-ts notebook ${jobId}`;
 }
 
 async function follow(job: JobConnection, { localPort, signal, say, show }: RunNotebookOptions): Promise<void> {

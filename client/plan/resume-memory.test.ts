@@ -20,7 +20,7 @@ async function trained(storage: FileStorage, slots: readonly string[]): Promise<
   const names = ['model:0:dense/kernel', ...slots.map((slot) => `optimizer:${slot}:0:dense/kernel`)];
   const tensors = names.map((name) => ({ name, dtype: 'float32' as const, shape: [WEIGHTS], bytes: new Uint8Array(4 * WEIGHTS) }));
   const position = { step: 70, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: 70, final: false };
-  await new CheckpointStore(storage, fileUri(folder)).save({ position, tensors }, { applicationId: 'application_1_0001', generation: 1 });
+  await new CheckpointStore(storage, fileUri(folder)).save({ position, tensors }, { jobId: 'application_1_0001', generation: 1 });
   const weights = 4 * WEIGHTS;
   const { total } = estimateMemory({
     ...{ resident: 340 * MEBIBYTE + weights, weights, trainable: weights, slots: slots.length, activations: 0 },

@@ -18,7 +18,7 @@ function job(number: number, user: string, gpus: number, { queue = 'gpu', has = 
   const declared = { instances: gpus, memory: gpus * 1024, gpus };
   const tasks = { gpus: has, memory: has * 1024 };
   return {
-    applicationId: `j${number}`,
+    jobId: `j${number}`,
     ...owner,
     ...takenBy({ roles: { [role]: declared }, peak: declared, master: {} }, tasks, {}),
     holds: has > 0,
@@ -155,7 +155,7 @@ test.each([
     const jobOf = (index: number): CountedJob => {
       const demand = { memory: 512, instances: 1 };
       const job: CountedJob = {
-        ...{ applicationId: `j${index}`, user: userOf(index), groups: [], queue: 'default' },
+        ...{ jobId: `j${index}`, user: userOf(index), groups: [], queue: 'default' },
         ...{ roles: { [`role${index}`]: demand }, peak: demand, master: { memory: 1024 }, beyond: {} },
         ...{ holds: index % 2 === 0, held: { tasks: demand, master: { memory: 1024 } } },
       };

@@ -91,10 +91,10 @@ export function quotaSums(limits: Limits, jobs: readonly CountedJob[]): QuotaSum
             resource,
             limit,
             used: sharing.reduce((sum, job) => sum + amount(job), 0),
-            jobs: sharing.map(({ applicationId }) => applicationId),
+            jobs: sharing.map(({ jobId }) => jobId),
             waiting: (short.get(`${scope.scope}\0${place}`) ?? [])
               .filter((job) => role === null || Object.hasOwn(job.roles, role))
-              .map(({ applicationId }) => applicationId),
+              .map(({ jobId }) => jobId),
           },
         ];
       });
@@ -102,10 +102,8 @@ export function quotaSums(limits: Limits, jobs: readonly CountedJob[]): QuotaSum
   });
   return {
     totals: sums,
-    waiting: waiting.map(({ job: { applicationId, user, queue }, shortages }) => ({ id: applicationId, user, queue, shortages })),
-    undeclared: jobs
-      .filter(({ beyond }) => Object.keys(beyond).length > 0)
-      .map(({ applicationId, user, beyond }) => ({ id: applicationId, user, beyond })),
+    waiting: waiting.map(({ job: { jobId, user, queue }, shortages }) => ({ id: jobId, user, queue, shortages })),
+    undeclared: jobs.filter(({ beyond }) => Object.keys(beyond).length > 0).map(({ jobId, user, beyond }) => ({ id: jobId, user, beyond })),
   };
 }
 

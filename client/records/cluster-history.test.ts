@@ -73,10 +73,10 @@ function json(response: ServerResponse, body: unknown): void {
   response.writeHead(body === undefined ? 404 : 200, { 'content-type': 'application/json' }).end(JSON.stringify(body ?? {}));
 }
 
-const place = (user: string, applicationId = ID): JobPlace => ({
+const place = (user: string, jobId = ID): JobPlace => ({
   user,
-  applicationId,
-  folder: `hdfs://nn/tony/history/${user}/${applicationId}`,
+  jobId,
+  folder: `hdfs://nn/tony/history/${user}/${jobId}`,
 });
 
 test.each([1, 5])(

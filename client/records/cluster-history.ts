@@ -102,7 +102,7 @@ export class ClusterHistory implements HistoryStore {
       if (type !== 'folder' || owner !== user || !isApplicationId(name) || found.has(name)) {
         continue;
       }
-      found.set(name, { applicationId: name, user, folder: uri });
+      found.set(name, { jobId: name, user, folder: uri });
     }
     const full = parents.filter((_, at) => (lists[at]?.length ?? 0) >= MOST_HISTORIES);
     // HDFS lists names in ascending order, so the newest jobs are missing from an incomplete list.
@@ -112,14 +112,14 @@ export class ClusterHistory implements HistoryStore {
     return { found: [...found.values()], message };
   }
 
-  async place(user: string, applicationId: string): Promise<JobPlace | null> {
-    if (!isApplicationId(applicationId) || !isUserName(user)) {
+  async place(user: string, jobId: string): Promise<JobPlace | null> {
+    if (!isApplicationId(jobId) || !isUserName(user)) {
       return null;
     }
-    for (const folder of await ownHistoryFolders(this.storage, this.#site, this.#cluster, { user, applicationId })) {
+    for (const folder of await ownHistoryFolders(this.storage, this.#site, this.#cluster, { user, jobId })) {
       const entry = await this.storage.stat(folder);
       if (entry?.type === 'folder' && entry.owner === user) {
-        return { applicationId, user, folder };
+        return { jobId, user, folder };
       }
     }
     return null;
@@ -132,9 +132,9 @@ export class ClusterHistory implements HistoryStore {
     try {
       if (places.length > FEW) {
         const known = await this.#allApplications();
-        return new Map(places.map((place) => [place.folder, answerFor(place, known.get(place.applicationId))]));
+        return new Map(places.map((place) => [place.folder, answerFor(place, known.get(place.jobId))]));
       }
-      const asked = places.map(async (place) => [place.folder, answerFor(place, await this.#application(place.applicationId))] as const);
+      const asked = places.map(async (place) => [place.folder, answerFor(place, await this.#application(place.jobId))] as const);
       return new Map(await Promise.all(asked));
     } catch (error) {
       if (isAway(error)) {
@@ -146,11 +146,11 @@ export class ClusterHistory implements HistoryStore {
 
   async masters(place: JobPlace, entries: readonly HistoryEntry[]): Promise<string[]> {
     try {
-      const application = await this.#application(place.applicationId);
+      const application = await this.#application(place.jobId);
       if (application?.user !== place.user) {
         return inferredMasters(entries);
       }
-      const attempts = await this.#resourceManager.attempts(place.applicationId);
+      const attempts = await this.#resourceManager.attempts(place.jobId);
       return attempts.flatMap(({ containerId }) => containerId ?? []);
     } catch (error) {
       if (!(error instanceof TonyError)) {
@@ -162,7 +162,7 @@ export class ClusterHistory implements HistoryStore {
 
   async log(place: JobPlace, containerId: string, file: string, tail: number): Promise<LogPiece | null> {
     // Reject container IDs from other applications, because the job's owner can edit the file that contains the IDs.
-    if (!belongsTo(containerId, place.applicationId)) {
+    if (!belongsTo(containerId, place.jobId)) {
       return null;
     }
     // Ignore the node address in the history, because a forged address could direct this server's requests to any machine.
@@ -211,9 +211,9 @@ function answerFor(place: JobPlace, application: Application | undefined): Clust
   return { name, queue, startedAt, finishedAt, result: ENDED.has(state) ? resultOf(application) : null };
 }
 
-function belongsTo(containerId: string, applicationId: string): boolean {
+function belongsTo(containerId: string, jobId: string): boolean {
   try {
-    return applicationOf(containerId) === applicationId;
+    return applicationOf(containerId) === jobId;
   } catch {
     return false;
   }

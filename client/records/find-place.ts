@@ -13,26 +13,26 @@ const MOST_NAMED = 5;
  * have a history with this ID, returns the history of the user who submitted the application, because the other folders may be forged.
  * @throws TonyError HISTORY_NOT_FOUND if no history is visible, or if several users have one and YARN has no record of the application
  */
-export async function findPlace(store: HistoryStore, applicationId: string, user?: string): Promise<JobPlace> {
-  const own = await store.place(user ?? store.user, applicationId);
+export async function findPlace(store: HistoryStore, jobId: string, user?: string): Promise<JobPlace> {
+  const own = await store.place(user ?? store.user, jobId);
   if (own !== null) {
     return own;
   }
   const others = user === undefined ? (await store.users()).found.filter((each) => each !== store.user) : [];
-  const places = await severalAtOnce(others, AT_ONCE, (each) => store.place(each, applicationId).catch(() => null));
+  const places = await severalAtOnce(others, AT_ONCE, (each) => store.place(each, jobId).catch(() => null));
   const found = places.filter((place) => place !== null);
   const [first, second] = found;
   if (first !== undefined) {
-    return second === undefined ? first : ofApplicationUser(store, applicationId, found);
+    return second === undefined ? first : ofApplicationUser(store, jobId, found);
   }
   const owner = user === undefined || user === store.user ? '' : ` of ${user}`;
-  const list = isLocalId(applicationId) ? 'tony-ts history --local' : 'tony-ts history --all-users';
-  throw new TonyError('HISTORY_NOT_FOUND', `There is no history of ${applicationId}${owner}. ${store.limits}`.trim(), {
+  const list = isLocalId(jobId) ? 'tony-ts history --local' : 'tony-ts history --all-users';
+  throw new TonyError('HISTORY_NOT_FOUND', `There is no history of ${jobId}${owner}. ${store.limits}`.trim(), {
     hint: `Check the ID with \`${list}\`. tony-ts removes old histories, and a job that never started leaves none.`,
   });
 }
 
-async function ofApplicationUser(store: HistoryStore, applicationId: string, places: readonly JobPlace[]): Promise<JobPlace> {
+async function ofApplicationUser(store: HistoryStore, jobId: string, places: readonly JobPlace[]): Promise<JobPlace> {
   const answers = await store.answers(places);
   const found = places.find(({ folder }) => typeof answers.get(folder) === 'object');
   if (found !== undefined) {
@@ -41,7 +41,7 @@ async function ofApplicationUser(store: HistoryStore, applicationId: string, pla
   const users = places.map((place) => place.user);
   throw new TonyError(
     'HISTORY_NOT_FOUND',
-    `Several users have a history of ${applicationId}: ${firstNames(users, MOST_NAMED)}. YARN has no record of the user who submitted it.`,
-    { hint: `Name the user who submitted the job: tony-ts history show ${applicationId} --user NAME.` },
+    `Several users have a history of ${jobId}: ${firstNames(users, MOST_NAMED)}. YARN has no record of the user who submitted it.`,
+    { hint: `Name the user who submitted the job: tony-ts history show ${jobId} --user NAME.` },
   );
 }

@@ -12,7 +12,7 @@ let folder: string;
 const alice = { user: 'alice', home: 'hdfs://nn:8020/user/alice', root: 'hdfs://nn:8020/user/alice/.tony-ts' };
 const NONE = parseSite('{}', 'x');
 const SHARED = parseSite('history: {dir: "hdfs:///tony/history", url: "http://history:1"}', 'x');
-const job = { user: 'alice', applicationId: 'application_1_0001' };
+const job = { user: 'alice', jobId: 'application_1_0001' };
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'history-'));

@@ -68,7 +68,7 @@ export async function ownHistoryFolders(
   storage: Pick<Storage, 'stat'>,
   site: KeepingSite,
   reader: { readonly home: string; readonly root: string; readonly user: string },
-  job: { readonly user: string; readonly applicationId: string },
+  job: { readonly user: string; readonly jobId: string },
 ): Promise<string[]> {
   const shared = sharedFolder(site, reader.home);
   const folders = historyFolders(site, reader, job);
@@ -80,13 +80,13 @@ export async function ownHistoryFolders(
 export function historyFolders(
   site: KeepingSite,
   reader: { readonly home: string; readonly root: string; readonly user: string },
-  job: { readonly user: string; readonly applicationId: string },
+  job: { readonly user: string; readonly jobId: string },
 ): string[] {
   const shared = sharedFolder(site, reader.home);
   return [
-    ...(shared === null ? [] : [joinUri(shared, job.user, job.applicationId)]),
+    ...(shared === null ? [] : [joinUri(shared, job.user, job.jobId)]),
     // Skip other users' staging folders, because they are not readable.
-    ...(job.user === reader.user ? [joinUri(reader.root, 'history', job.applicationId)] : []),
+    ...(job.user === reader.user ? [joinUri(reader.root, 'history', job.jobId)] : []),
   ];
 }
 
@@ -101,12 +101,12 @@ export function isUserName(text: string): boolean {
 }
 
 /** Returns the URL of a job's page on the history server. */
-export function historyUrl(server: string, user: string, applicationId: string): string {
-  return `${server}/jobs/${encodeURIComponent(user)}/${applicationId}/`;
+export function historyUrl(server: string, user: string, jobId: string): string {
+  return `${server}/jobs/${encodeURIComponent(user)}/${jobId}/`;
 }
 
 /** Creates a job's history folder in the shared location. Verifies that the user owns the parent folder. */
-export async function openHistory(storage: Storage, { folder, shared }: HistoryPlace, user: string, applicationId: string): Promise<void> {
+export async function openHistory(storage: Storage, { folder, shared }: HistoryPlace, user: string, jobId: string): Promise<void> {
   // If the history is in the private staging root, the ApplicationMaster creates the folder.
   if (!shared) {
     return;
@@ -119,7 +119,7 @@ export async function openHistory(storage: Storage, { folder, shared }: HistoryP
     if (owner !== user) {
       throw new TonyError('HISTORY_UNWRITABLE', `Your history folder ${folder} belongs to ${owner ?? 'an unknown user'}.`);
     }
-    await storage.makeFolder(joinUri(folder, applicationId), SHARED_FOLDER);
+    await storage.makeFolder(joinUri(folder, jobId), SHARED_FOLDER);
   } catch (error) {
     if (!(error instanceof TonyError && (error.code === 'ACCESS_DENIED' || error.code === 'STORAGE_DENIED'))) {
       throw error;

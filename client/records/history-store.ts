@@ -14,7 +14,7 @@ export interface HistoryStore {
   /** Returns a user's histories, in no particular order. */
   places(user: string): Promise<Found<JobPlace>>;
   /** Returns a job's history, or null if it does not exist. */
-  place(user: string, applicationId: string): Promise<JobPlace | null>;
+  place(user: string, jobId: string): Promise<JobPlace | null>;
   /**
    * Queries the cluster for the state of jobs without a final status, in as few requests as possible. Returns the answers keyed by folder
    * URI. Any user can create a folder that is named after someone else's application. The answer is therefore `forgotten` if
@@ -43,7 +43,7 @@ export interface HistoryStore {
 
 /** Compares job IDs for sorting, newest first. An ID consists of the cluster's start time and a counter. */
 export function byAge(a: JobPlace, b: JobPlace): number {
-  const [, startA = '0', numberA = '0'] = a.applicationId.split('_');
-  const [, startB = '0', numberB = '0'] = b.applicationId.split('_');
+  const [, startA = '0', numberA = '0'] = a.jobId.split('_');
+  const [, startB = '0', numberB = '0'] = b.jobId.split('_');
   return Number(startB) - Number(startA) || Number(numberB) - Number(numberA) || (a.user < b.user ? -1 : 1);
 }

@@ -71,7 +71,7 @@ export interface ReadOutline {
  * @throws TonyError if an existing file cannot be read, for example because access is denied
  */
 export async function readOutline(storage: Storage, place: JobPlace, files: OutlineFiles): Promise<ReadOutline> {
-  const { applicationId, user } = place;
+  const { jobId, user } = place;
   const { job, events } = files;
   const final = await readFinal(storage, place, files.final);
   if (typeof final === 'object' && final !== null) {
@@ -81,15 +81,15 @@ export async function readOutline(storage: Storage, place: JobPlace, files: Outl
     job === null ? null : readPart(storage, job.uri, { length: job.size }, parseHead),
     readCourse(storage, files),
   ]);
-  const open = { applicationId, user, head, course, isDamaged: final === 'damaged' };
+  const open = { jobId, user, head, course, isDamaged: final === 'damaged' };
   return { found: { open }, bytes: (files.final?.size ?? 0) + sizeOf(job, events) };
 }
 
-function readFinal(storage: Storage, { applicationId }: JobPlace, final: Entry | null) {
+function readFinal(storage: Storage, { jobId }: JobPlace, final: Entry | null) {
   if (final === null) {
     return null;
   }
-  return readPart(storage, final.uri, { length: final.size }, (text) => parseFinalWithoutTasks(text, applicationId));
+  return readPart(storage, final.uri, { length: final.size }, (text) => parseFinalWithoutTasks(text, jobId));
 }
 
 async function readCourse(storage: Storage, { events, attempt, areMore }: OutlineFiles): Promise<JobCourse> {

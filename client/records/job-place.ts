@@ -1,5 +1,5 @@
 export interface JobPlace {
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly user: string;
   readonly folder: string;
 }

@@ -19,7 +19,7 @@ function history(files: Readonly<Record<string, string>>): { readonly place: Job
   for (const [name, text] of Object.entries(files)) {
     writeFileSync(join(path, name), text);
   }
-  return { place: { applicationId: ID, user: 'alice', folder: fileUri(path) }, path };
+  return { place: { jobId: ID, user: 'alice', folder: fileUri(path) }, path };
 }
 
 const event = (at: number, message: string): string => `${JSON.stringify({ at, type: 'notice', message })}\n`;

@@ -213,22 +213,22 @@ const READING = new ByteBudget(32 << 20);
  * @throws TonyError ACCESS_DENIED, HDFS_UNREACHABLE
  */
 export async function readRecord(storage: Storage, place: JobPlace, withEvents: boolean): Promise<JobRecord> {
-  const { applicationId, user, folder } = place;
+  const { jobId, user, folder } = place;
   const { final, bytes } = await readFinal(storage, place);
   if (!withEvents && typeof final === 'object' && final !== null) {
-    return { applicationId, user, frozen: null, final, entries: [], bytes };
+    return { jobId, user, frozen: null, final, entries: [], bytes };
   }
   const [frozen, events] = await Promise.all([readFrozen(storage, place), readEvents(storage, folder)]);
-  return { applicationId, user, frozen, final, entries: events.entries, bytes: bytes + events.bytes };
+  return { jobId, user, frozen, final, entries: events.entries, bytes: bytes + events.bytes };
 }
 
 /** Returns the final status, and the length of final.json. */
 export async function readFinal(
   storage: Storage,
-  { folder, applicationId }: Pick<JobPlace, 'folder' | 'applicationId'>,
+  { folder, jobId }: Pick<JobPlace, 'folder' | 'jobId'>,
 ): Promise<{ final: FinalStatus; bytes: number }> {
   const read = readParsed(storage, joinUri(folder, 'final.json'), LARGEST_STATUS, (text) => {
-    return { final: parseFinal(text, applicationId), bytes: text.length };
+    return { final: parseFinal(text, jobId), bytes: text.length };
   });
   return (await read) ?? { final: null, bytes: 0 };
 }

@@ -186,35 +186,35 @@ function withSubmission<Status extends { readonly createdAt: number | null; read
 /**
  * Parses the status that an ApplicationMaster sends. Returns null for any other value, such as a proxy's error page or another job's status.
  */
-export function parseLive(value: unknown, applicationId: string): JobStatus | null {
+export function parseLive(value: unknown, jobId: string): JobStatus | null {
   const { progress, ...status } = liveStatus.safeParse(value).data ?? {};
-  return 'id' in status && status.id === applicationId ? { ...status, ...(progress === undefined ? {} : { progress }) } : null;
+  return 'id' in status && status.id === jobId ? { ...status, ...(progress === undefined ? {} : { progress }) } : null;
 }
 
 /** Parses the text that an ApplicationMaster sends. Returns null for any other text, or if the text is longer than any status. */
-export function parseLiveText(text: string, applicationId: string): JobStatus | null {
-  return text.length <= LARGEST_STATUS ? parseLive(parseJson(text), applicationId) : null;
+export function parseLiveText(text: string, jobId: string): JobStatus | null {
+  return text.length <= LARGEST_STATUS ? parseLive(parseJson(text), jobId) : null;
 }
 
 /** Parses final.json. Returns `damaged` if the file contains the status of another job. */
-export function parseFinal(json: string, applicationId: string): FinalStatus {
-  return parsedFinal(json, applicationId, (value) => finalStatus.safeParse(value).data);
+export function parseFinal(json: string, jobId: string): FinalStatus {
+  return parsedFinal(json, jobId, (value) => finalStatus.safeParse(value).data);
 }
 
 /** Like `parseFinal`, but omits the tasks, because validating tasks takes most of the time. */
-export function parseFinalWithoutTasks(json: string, applicationId: string): FinalStatus {
-  return parsedFinal(json, applicationId, (value) => {
+export function parseFinalWithoutTasks(json: string, jobId: string): FinalStatus {
+  return parsedFinal(json, jobId, (value) => {
     const found = finalWithoutTasks.safeParse(value).data;
     return found && { ...found, tasks: [], orphanedContainers: [] };
   });
 }
 
-function parsedFinal(json: string, applicationId: string, check: (value: unknown) => JobStatus | undefined): FinalStatus {
+function parsedFinal(json: string, jobId: string, check: (value: unknown) => JobStatus | undefined): FinalStatus {
   if (json === '') {
     return null;
   }
   const parsed = check(parseJson(json));
-  return parsed?.id === applicationId ? parsed : 'damaged';
+  return parsed?.id === jobId ? parsed : 'damaged';
 }
 
 /** Shortens a string to `most` characters. Copies the result, because a slice would keep the entire original string in memory. */

@@ -14,7 +14,7 @@ const ID = 'application_1_0001';
 const frozen = freezeJob(
   parseJob('name: mnist\ncommand: node train.ts\nroles: {worker: {instances: 2}}\n', { file: 'job.yaml', folder: '/x' }),
   {
-    applicationId: ID,
+    jobId: ID,
     user: 'alice',
     submittedAt: 1000,
     root: 'hdfs://nn/r',
@@ -42,7 +42,7 @@ const entries: HistoryEntry[] = [
 ];
 
 function record(change: Partial<JobRecord> = {}): JobRecord {
-  return { applicationId: ID, user: 'alice', frozen, final: null, entries, bytes: 0, ...change };
+  return { jobId: ID, user: 'alice', frozen, final: null, entries, bytes: 0, ...change };
 }
 
 test('final.json determines the status, except for the user', () => {
@@ -122,7 +122,7 @@ test('if YARN has no record of the job, the result comes from the last events', 
     finishedAt: 2400,
     message: `The job stopped before it recorded its result, and YARN has no record of the result. Its last event was task-failed at ${fullTime(2400)}.`,
   });
-  expect(storedStatus(record({ final: parseFinal('{"applicationId"', ID), frozen: null, entries: [] }), 'forgotten')).toMatchObject({
+  expect(storedStatus(record({ final: parseFinal('{"jobId"', ID), frozen: null, entries: [] }), 'forgotten')).toMatchObject({
     state: 'failed',
     message: "The job's final record is damaged. There are no events.",
     tasks: [],
@@ -191,7 +191,7 @@ test('storedStatus returns a valid status for any content of the files', () => {
     fc.string(),
     fc.json(),
     fc
-      .record({ applicationId: fc.constant(ID), state: fc.constantFrom('failed', 'x'), tasks: fc.anything(), metrics: fc.anything() })
+      .record({ jobId: fc.constant(ID), state: fc.constantFrom('failed', 'x'), tasks: fc.anything(), metrics: fc.anything() })
       .map((value) => JSON.stringify(value)),
   );
   fc.assert(

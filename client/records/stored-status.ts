@@ -20,7 +20,7 @@ import { type FinalStatus, LONGEST_NAME, LONGEST_TEXT, shortened } from './statu
  */
 
 export interface JobRecord {
-  readonly applicationId: string;
+  readonly jobId: string;
   /** Owner of the history folder. Used instead of the user name in the files. */
   readonly user: string;
   readonly frozen: FrozenJob | null;
@@ -102,7 +102,7 @@ export function courseOf(entries: readonly HistoryEntry[]): JobCourse {
 }
 
 export interface JobOutline {
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly user: string;
   readonly head: JobHead | null;
   readonly course: JobCourse;
@@ -110,12 +110,12 @@ export interface JobOutline {
 }
 
 /** Returns the job's status without the tasks, notices and failure. */
-export function outlineStatus({ applicationId, user, head, course, isDamaged }: JobOutline, answer: ClusterAnswer): JobStatus {
+export function outlineStatus({ jobId, user, head, course, isDamaged }: JobOutline, answer: ClusterAnswer): JobStatus {
   const report = typeof answer === 'string' ? null : answer;
   const result = report === null ? resultOf(course, isDamaged, answer === 'silent') : report.result;
   const startedAt = head?.submittedAt ?? report?.startedAt ?? course.firstAt;
   return {
-    id: applicationId,
+    id: jobId,
     name: head?.name ?? report?.name ?? '',
     user,
     queue: head?.queue ?? report?.queue ?? '',
@@ -132,9 +132,9 @@ export function outlineStatus({ applicationId, user, head, course, isDamaged }: 
   };
 }
 
-function reconstructed({ applicationId, user, frozen, final, entries }: JobRecord, answer: ClusterAnswer): JobStatus {
+function reconstructed({ jobId, user, frozen, final, entries }: JobRecord, answer: ClusterAnswer): JobStatus {
   const head = frozen && { ...frozen, name: frozen.job.name, queue: frozen.job.queue };
-  const status = outlineStatus({ applicationId, user, head, course: courseOf(entries), isDamaged: final !== null }, answer);
+  const status = outlineStatus({ jobId, user, head, course: courseOf(entries), isDamaged: final !== null }, answer);
   return {
     ...status,
     notices: entries.filter(({ type }) => type === 'notice').map(({ message }) => message ?? ''),

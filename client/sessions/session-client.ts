@@ -135,9 +135,9 @@ const FINAL: ReadonlySet<status> = new Set([
 ]);
 
 /** Returns the error for a session with an ended job. */
-export function jobEnded(applicationId: string, state: string): TonyError {
-  return new TonyError('SESSION_ENDED', `${applicationId} has ended: ${state}.`, {
-    hint: `A session needs a running task. The output of the job's programs: tony-ts logs ${applicationId}`,
+export function jobEnded(jobId: string, state: string): TonyError {
+  return new TonyError('SESSION_ENDED', `${jobId} has ended: ${state}.`, {
+    hint: `A session needs a running task. The output of the job's programs: tony-ts logs ${jobId}`,
   });
 }
 

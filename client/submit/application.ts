@@ -17,7 +17,7 @@ import type { HistoryPlace } from '../records/history-place.ts';
 import type { StagedParts } from './parts.ts';
 
 interface FrozenJobOptions {
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly submittedAt: number;
   readonly cluster: HadoopCluster;
   readonly history: HistoryPlace;
@@ -31,12 +31,12 @@ interface FrozenJobOptions {
 export function frozenOf(
   job: Job,
   parts: StagedParts,
-  { applicationId, submittedAt, cluster, history, principal, masterReplacementMs }: FrozenJobOptions,
+  { jobId, submittedAt, cluster, history, principal, masterReplacementMs }: FrozenJobOptions,
 ): FrozenJob {
   const { user, root, home, configuration } = cluster;
   const readable = daemonResource(configuration);
   return freezeJob(job, {
-    applicationId,
+    jobId,
     user,
     submittedAt,
     root,
@@ -103,9 +103,9 @@ export function applicationOf(
   parts: StagedParts,
   secrets: ApplicationSecrets,
 ): ApplicationSubmission {
-  const { applicationId, job } = frozen;
+  const { jobId, job } = frozen;
   return {
-    applicationId,
+    applicationId: jobId,
     name: job.name,
     type: APPLICATION_TYPE,
     queue: job.queue,

@@ -37,13 +37,13 @@ const JOBS_KEPT = 20;
 
 /** Checks a job whose ApplicationMaster and executors will run as processes on this machine. Does not start anything. */
 export async function openLocalSubmission(job: Job, options: SubmissionOptions): Promise<Submission> {
-  const { environment = process.env } = options;
-  const user = hadoopUser(options.environment);
+  const { env: environment = process.env } = options;
+  const user = hadoopUser(options.env);
   const s3 = await objectStoreOf(job, localObjectStores(environment));
   refuseHdfs(job);
   refuseRuntime(job);
   const parts = { data: await localData(job), ...(await findSourceParts(job)) };
-  const root = options.localRoot ?? localRoot(options.environment);
+  const root = options.localRoot ?? localRoot(options.env);
   const sizes = [
     ...(parts.source === null ? [] : [[CONTAINER_LAYOUT.source, parts.source] as const]),
     [CONTAINER_LAYOUT.bundles, parts.bundles] as const,
@@ -74,7 +74,7 @@ async function startJob(
   job: Job,
   { data, bundles, source, files }: SourceParts & { readonly data: Readonly<Record<string, string>> },
   { root, user, s3 }: { readonly root: string; readonly user: string; readonly s3: JobConnections | null },
-  { detach = false, environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: SubmissionOptions,
+  { detach = false, env: environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: SubmissionOptions,
 ): Promise<string> {
   for (const note of sourceNotes(source)) {
     onProgress(note);
@@ -105,7 +105,7 @@ async function startJob(
   const paths = localPaths(root, applicationId);
   try {
     const frozen = freezeJob(job, {
-      applicationId,
+      jobId: applicationId,
       user,
       submittedAt,
       root: fileUri(root),
@@ -215,7 +215,7 @@ function builtTree(name: string, { tree, size }: { readonly tree: string; readon
 }
 
 /**
- * Allocates an application ID by creating the job's folder. Folder creation is atomic, so concurrent submissions get different IDs.
+ * Allocates a job ID by creating the job's folder. Folder creation is atomic, so concurrent submissions get different IDs.
  */
 async function claimId(root: string): Promise<{ applicationId: string; submittedAt: number }> {
   await makeFolders(join(root, 'jobs'), 0o700).catch((error: unknown) => {

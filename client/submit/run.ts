@@ -260,7 +260,7 @@ async function placed(folder: string, options: RunOptions): Promise<string> {
   if (options.local !== true) {
     return folder;
   }
-  const root = options.localRoot ?? localRoot(options.environment);
+  const root = options.localRoot ?? localRoot(options.env);
   const { uri } = await placeFolder(root, CALL_DATA, await hashFolder(await listFolder(folder, 'call folder')), () => {});
   return fileURLToPath(uri);
 }

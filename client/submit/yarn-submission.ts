@@ -253,7 +253,7 @@ class YarnSubmission implements Submission {
     const { job, applicationId, history, keytab, masterReplacementMs } = this.#checked;
     const principal = keytab?.principal ?? null;
     const submittedAt = Date.now();
-    return frozenOf(job, staged, { applicationId, submittedAt, cluster: this.#cluster, history, principal, masterReplacementMs });
+    return frozenOf(job, staged, { jobId: applicationId, submittedAt, cluster: this.#cluster, history, principal, masterReplacementMs });
   }
 }
 

@@ -13,7 +13,7 @@ export interface GangMember {
 
 /** A task whose program is about to start, with the members of the task's generation. */
 export interface GangPlace {
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly generation: number;
   readonly role: string;
   readonly index: number;

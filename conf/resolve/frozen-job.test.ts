@@ -6,7 +6,7 @@ import { tensorBoardRole } from './tensorboard-role.ts';
 
 const frozen: FrozenJob = {
   version: 1,
-  applicationId: 'application_1795225023264_0001',
+  jobId: 'application_1795225023264_0001',
   user: 'alice',
   submittedAt: 1_795_225_023_264,
   job: parseJob('name: hello\nroles: {worker: {command: node train.ts}}\n', { file: 'job.yaml', folder: '/' }),

@@ -21,7 +21,7 @@ const yarnCluster = z.strictObject({ kind: z.literal('yarn'), hadoop: strings, m
 
 const frozenJob: z.ZodType<FrozenJob> = z.strictObject({
   version: z.literal(1),
-  applicationId: z.string(),
+  jobId: z.string(),
   user: z.string(),
   submittedAt: whole,
   job: resolvedJobSchema,
@@ -43,7 +43,7 @@ const frozenJob: z.ZodType<FrozenJob> = z.strictObject({
 
 const probeOrder: z.ZodType<ProbeOrder> = z.strictObject({
   version: z.literal(1),
-  applicationId: z.string(),
+  jobId: z.string(),
   user: z.string(),
   staging: z.string(),
   submittedAt: z.number(),

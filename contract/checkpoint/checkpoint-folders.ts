@@ -42,7 +42,7 @@ export abstract class CheckpointFolders {
   /**
    * Completes a checkpoint after all files except the index have been written: adds the index, and replaces any existing checkpoint for the
    * same step. Callers must wrap the call in `unlessFenced`.
-   * @param index JSON with the fields applicationId, generation and `folder`, which is the result of `subFolder`.
+   * @param index JSON with the fields jobId, generation and `folder`, which is the result of `subFolder`.
    * @returns the checkpoint's URI.
    * @throws an error of any type if the generation has been retired.
    */
@@ -59,11 +59,11 @@ export abstract class CheckpointFolders {
    * @throws TonyError CHECKPOINT_FENCED if the generation has been retired.
    */
   async begin(step: number, origin: Origin): Promise<PendingCheckpoint> {
-    const { applicationId, generation } = origin;
+    const { jobId, generation } = origin;
     if (await this.isFenced(origin)) {
       throw fenced(generation, step);
     }
-    return { step, applicationId, generation, uri: await this.beginAttempt(step, origin) };
+    return { step, jobId, generation, uri: await this.beginAttempt(step, origin) };
   }
 
   async unlessFenced<T>(pending: PendingCheckpoint, work: () => Promise<T>): Promise<T> {
@@ -105,11 +105,11 @@ function stepOf(name: string): number | null {
 }
 
 /** Returns an application's folder name. A standalone program has no application ID, so its folder is called `alone`. */
-export function folderNameOf(applicationId: string): string {
-  return applicationId === '' ? 'alone' : applicationId;
+export function folderNameOf(jobId: string): string {
+  return jobId === '' ? 'alone' : jobId;
 }
 
 /** Returns true if the application ID is safe in a path. With `/` or `..`, an ID could lead outside the checkpoint folder. */
-export function isSafeId(applicationId: string): boolean {
-  return /^[\w-]*$/.test(applicationId);
+export function isSafeId(jobId: string): boolean {
+  return /^[\w-]*$/.test(jobId);
 }

@@ -11,7 +11,7 @@ export interface CheckpointFollowOptions {
    * ID of the application that writes the checkpoints, or null for any application. The generator ends when that application's program has
    * ended.
    */
-  readonly applicationId: string | null;
+  readonly jobId: string | null;
   /** Name of the phase whose checkpoints the generator yields. Default: all phases. */
   readonly phase?: string;
   readonly onTrouble: (message: string) => void;
@@ -39,7 +39,7 @@ export async function* followCheckpoints(store: CheckpointStore, options: Checkp
     try {
       // Reading the end mark before listing the checkpoints ensures that the list contains every checkpoint written before the end. If a
       // checkpoint could not be read, one more poll follows.
-      const hasEnded = await store.marks.hasEnded(options.applicationId);
+      const hasEnded = await store.marks.hasEnded(options.jobId);
       const found = await nextOf(store, seen, options.phase ?? null, report);
       if (found !== null) {
         seen.last = found;

@@ -37,7 +37,7 @@ export interface TrainingSnapshot {
 }
 
 export interface Origin {
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly generation: number;
 }
 
@@ -97,7 +97,7 @@ export type TensorPlace = Readonly<z.infer<typeof tensorPlace>>;
 
 const bodySchema = z.object({
   version: z.literal(2),
-  applicationId: z.string(),
+  jobId: z.string(),
   generation: count,
   createdAt: z.string(),
   position: trainingPosition,
@@ -123,10 +123,10 @@ export function encodeManifest(
   shards: readonly ShardDescription[],
   origin: Origin & { readonly createdAt: string; readonly folder?: string | undefined },
 ): Buffer {
-  const { applicationId, generation, createdAt, folder } = origin;
+  const { jobId, generation, createdAt, folder } = origin;
   const body: Manifest = {
     version: 2,
-    applicationId,
+    jobId,
     generation,
     createdAt,
     position: trainingPosition.parse(position),

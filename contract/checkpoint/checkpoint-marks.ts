@@ -38,7 +38,7 @@ const bestSchema = z.object({
 export type BestCheckpoint = Readonly<z.infer<typeof bestSchema>>;
 
 const heldSchema = z.object({ step });
-const endSchema = z.object({ applicationId: z.string() });
+const endSchema = z.object({ jobId: z.string() });
 
 /**
  * Reads and writes the marks in a checkpoint folder. The file best.json marks the best checkpoint, the files in .held mark the checkpoints
@@ -83,18 +83,18 @@ export class CheckpointMarks {
   }
 
   /** Records that the program has ended, so that readers stop waiting for checkpoints. */
-  async setEnd(applicationId: string): Promise<void> {
-    await this.#storage.write(this.#endUri, encodeMark({ applicationId }));
+  async setEnd(jobId: string): Promise<void> {
+    await this.#storage.write(this.#endUri, encodeMark({ jobId }));
   }
 
   /** Does the same as `setEnd`, but blocks, because an exiting process cannot await a promise. Returns true if the mark was written. */
-  setEndNow(applicationId: string): boolean {
+  setEndNow(jobId: string): boolean {
     try {
       if (this.#dir.startsWith('file://')) {
-        writeFileSync(fileURLToPath(this.#endUri), encodeMark({ applicationId }));
+        writeFileSync(fileURLToPath(this.#endUri), encodeMark({ jobId }));
         return true;
       }
-      return this.#openThread()?.markEndNow(this.#dir, applicationId, END_NOW_MS) ?? false;
+      return this.#openThread()?.markEndNow(this.#dir, jobId, END_NOW_MS) ?? false;
     } catch {
       return false;
     }
@@ -107,10 +107,10 @@ export class CheckpointMarks {
     }
   }
 
-  /** @param applicationId the application whose program may have ended, or null for any application. */
-  async hasEnded(applicationId: string | null): Promise<boolean> {
+  /** @param jobId the application whose program may have ended, or null for any application. */
+  async hasEnded(jobId: string | null): Promise<boolean> {
     const end = await readMark(this.#storage, this.#endUri, endSchema);
-    return end !== null && (applicationId === null || end.applicationId === applicationId);
+    return end !== null && (jobId === null || end.jobId === jobId);
   }
 
   get #endUri(): string {

@@ -132,7 +132,7 @@ export class CheckpointStore {
    * @throws TonyError CHECKPOINT_FENCED, or CHECKPOINT_FAILED if a file is missing or two files contain the same tensor.
    */
   async commit(pending: PendingCheckpoint, position: TrainingPosition, shards: readonly ShardDescription[]): Promise<string> {
-    const { step, generation, applicationId, uri } = pending;
+    const { step, generation, jobId, uri } = pending;
     const inOrder = [...shards].sort((one, other) => (one.name < other.name ? -1 : 1));
     checkShards(inOrder, step, position);
     return await this.#folders.unlessFenced(pending, async () => {
@@ -142,7 +142,7 @@ export class CheckpointStore {
           throw new TonyError('CHECKPOINT_FAILED', `${uri}/${shard.name} is missing or differs from the written file`);
         }
       }
-      const origin = { applicationId, generation, createdAt: new Date().toISOString() };
+      const origin = { jobId, generation, createdAt: new Date().toISOString() };
       const manifest = encodeManifest(position, inOrder, { ...origin, folder: this.#folders.subFolder(pending) });
       return await this.#folders.publish(pending, manifest);
     });

@@ -87,7 +87,7 @@ export class CheckpointThread {
    * Writes a checkpoint as `CheckpointStore.save` does, to the process's default storage. The tensors' bytes are inaccessible until the
    * promise settles.
    */
-  async save(dir: string, { position, tensors }: TrainingSnapshot, { applicationId, generation }: Origin): Promise<string> {
+  async save(dir: string, { position, tensors }: TrainingSnapshot, { jobId, generation }: Origin): Promise<string> {
     if (this.#failure !== null) {
       throw this.#failure;
     }
@@ -95,7 +95,7 @@ export class CheckpointThread {
     return await new Promise((resolve, reject) => {
       this.#waiting.set(id, { tensors, resolve, reject });
       const parts = tensors.map(({ bytes, ...tensor }) => ({ ...tensor, buffer: bytes.buffer as ArrayBuffer }));
-      const message: ToCheckpointThread = { id, dir, origin: { applicationId, generation }, position, tensors: parts };
+      const message: ToCheckpointThread = { id, dir, origin: { jobId, generation }, position, tensors: parts };
       this.#worker.ref();
       this.#worker.postMessage(
         message,
@@ -108,12 +108,12 @@ export class CheckpointThread {
    * Records that the program has ended. Blocks the calling thread, because an exiting process cannot await a promise. Returns true if the
    * mark was written within `mostMs`.
    */
-  markEndNow(dir: string, applicationId: string, mostMs: number): boolean {
+  markEndNow(dir: string, jobId: string, mostMs: number): boolean {
     if (this.#failure !== null) {
       return false;
     }
     const done = new Int32Array(new SharedArrayBuffer(4));
-    this.#worker.postMessage({ endOf: applicationId, dir, done } satisfies EndToMark);
+    this.#worker.postMessage({ endOf: jobId, dir, done } satisfies EndToMark);
     Atomics.wait(done, 0, 0, mostMs);
     return Atomics.load(done, 0) === 1;
   }

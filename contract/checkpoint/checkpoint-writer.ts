@@ -4,7 +4,7 @@ import type { TrainingSnapshot } from './checkpoint-format.ts';
 import type { CheckpointStore } from './checkpoint-store.ts';
 
 export interface WriterOptions {
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly generation: number;
   readonly keep: number;
   /** Steps of the checkpoints that the writer never removes. */

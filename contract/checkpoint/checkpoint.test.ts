@@ -38,7 +38,7 @@ describe('a store', () => {
   test('a store accepts the first generation of another application after any generation of the previous one', async () => {
     const { store } = await openStore();
     await store.retireOlderThan({ ...ORIGIN, generation: 3 });
-    const next = { applicationId: 'application_1_0002', generation: 1 };
+    const next = { jobId: 'application_1_0002', generation: 1 };
     await store.retireOlderThan(next);
     await store.save(snapshot(1), next);
     await expect(store.save(snapshot(2), ORIGIN)).rejects.toMatchObject({ code: 'CHECKPOINT_FENCED' });
@@ -176,7 +176,7 @@ describe('several processes', () => {
     await store.writeShard(pending, { index: 1, count: 2 }, []);
     await store.commit(pending, position, [one, empty]);
     expect((await store.read(1)).tensors).toEqual(tensors);
-    expect(await readdir(join(folder, '.pending', ORIGIN.applicationId, 'generation-1'))).toEqual([]);
+    expect(await readdir(join(folder, '.pending', ORIGIN.jobId, 'generation-1'))).toEqual([]);
   });
 
   test('several processes reassemble a tensor from its parts only when the parts cover each number exactly once', async () => {
@@ -412,9 +412,9 @@ describe('a writer', () => {
 test('a follower yields the newest checkpoints, including one written just before the end, and ends with its application', async () => {
   const { store, folder } = await openStore();
   await store.marks.setEnd('application_0_0001');
-  await store.save(snapshot(1, true), { ...ORIGIN, applicationId: 'application_0_0001' });
+  await store.save(snapshot(1, true), { ...ORIGIN, jobId: 'application_0_0001' });
   const [steps, troubles]: [number[], string[]] = [[], []];
-  const options = { everyMs: 1, applicationId: ORIGIN.applicationId, onTrouble: (message: string) => troubles.push(message) };
+  const options = { everyMs: 1, jobId: ORIGIN.jobId, onTrouble: (message: string) => troubles.push(message) };
   for await (const checkpoint of followCheckpoints(store, options)) {
     const { step } = checkpoint.position;
     steps.push(step);
@@ -425,7 +425,7 @@ test('a follower yields the newest checkpoints, including one written just befor
     } else if (!checkpoint.position.final) {
       await store.save(snapshot(2, true), ORIGIN);
     } else {
-      await store.marks.setEnd(ORIGIN.applicationId);
+      await store.marks.setEnd(ORIGIN.jobId);
     }
   }
   expect(steps).toEqual([1, 2, 2]);
@@ -454,11 +454,11 @@ test('a follower waits for a checkpoint that is being replaced, without a report
   await again.save(snapshot(1), ORIGIN);
   await again.save(snapshot(2), ORIGIN);
   const [seen, troubles]: [[number, boolean][], string[]] = [[], []];
-  const options = { everyMs: 1, applicationId: ORIGIN.applicationId, onTrouble: (message: string) => troubles.push(message) };
+  const options = { everyMs: 1, jobId: ORIGIN.jobId, onTrouble: (message: string) => troubles.push(message) };
   for await (const { position } of followCheckpoints(new CheckpointStore(new Replacing(), fileUri(folder)), options)) {
     seen.push([position.step, position.final]);
     if (position.final) {
-      await again.marks.setEnd(ORIGIN.applicationId);
+      await again.marks.setEnd(ORIGIN.jobId);
     }
   }
   expect(seen).toEqual([

@@ -37,9 +37,9 @@ interface Tail {
  * earlier entries.
  */
 export class LoggingPublication extends CheckpointFolders {
-  async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
+  async retireOlderThan({ jobId, generation }: Origin): Promise<void> {
     for (let older = 1; older < generation; older++) {
-      await this.#retire({ applicationId, generation: older });
+      await this.#retire({ jobId, generation: older });
     }
   }
 
@@ -83,9 +83,9 @@ export class LoggingPublication extends CheckpointFolders {
     return joinUri(this.uriOf(step), `${prefixOf(origin)}${randomUUID()}`);
   }
 
-  isPendingHere({ step, applicationId, generation, uri }: PendingCheckpoint): boolean {
+  isPendingHere({ step, jobId, generation, uri }: PendingCheckpoint): boolean {
     const [name = ''] = uri.split('/').slice(-1);
-    const isName = isSafeId(applicationId) && name.startsWith(prefixOf({ applicationId, generation })) && /^[\w.-]+$/.test(name);
+    const isName = isSafeId(jobId) && name.startsWith(prefixOf({ jobId, generation })) && /^[\w.-]+$/.test(name);
     return isName && uri === joinUri(this.uriOf(step), name);
   }
 
@@ -180,8 +180,8 @@ export class LoggingPublication extends CheckpointFolders {
     return (await readIfStored(this.storage, uri))?.toString() ?? null;
   }
 
-  #logUri({ applicationId, generation }: Origin): string {
-    return joinUri(this.dir, LOG, folderNameOf(applicationId), `generation-${generation}`);
+  #logUri({ jobId, generation }: Origin): string {
+    return joinUri(this.dir, LOG, folderNameOf(jobId), `generation-${generation}`);
   }
 
   #entryUri(origin: Origin, number: number): string {
@@ -189,8 +189,8 @@ export class LoggingPublication extends CheckpointFolders {
   }
 }
 
-function prefixOf({ applicationId, generation }: Origin): string {
-  return `${folderNameOf(applicationId)}.${generation}.`;
+function prefixOf({ jobId, generation }: Origin): string {
+  return `${folderNameOf(jobId)}.${generation}.`;
 }
 
 /** Parses a log entry without zod, because executors run this code and zod needs a lot of memory. */
@@ -210,7 +210,7 @@ function parseEntry(text: string, uri: string): LogEntry {
 }
 
 /** Returns an index field, or undefined if the index is damaged. Does not verify the index. */
-function fieldOf(text: string | null, field: 'applicationId' | 'generation' | 'folder'): unknown {
+function fieldOf(text: string | null, field: 'jobId' | 'generation' | 'folder'): unknown {
   try {
     const index = JSON.parse(text ?? '{}') as Record<string, unknown> & { body?: Record<string, unknown> };
     // The manifest of a TensorFlow.js checkpoint has these fields in `body`.
@@ -224,7 +224,7 @@ function folderIn(index: string | null): unknown {
   return fieldOf(index, 'folder');
 }
 
-function isFromLaterGeneration(index: string | null, { applicationId, generation }: Origin): boolean {
+function isFromLaterGeneration(index: string | null, { jobId, generation }: Origin): boolean {
   const found = fieldOf(index, 'generation');
-  return fieldOf(index, 'applicationId') === applicationId && typeof found === 'number' && found > generation;
+  return fieldOf(index, 'jobId') === jobId && typeof found === 'number' && found > generation;
 }

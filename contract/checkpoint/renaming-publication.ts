@@ -21,13 +21,13 @@ const RETIRE_TRIES = 100;
  * checkpoint that it finds stays the newest.
  */
 export class RenamingPublication extends CheckpointFolders {
-  async retireOlderThan({ applicationId, generation }: Origin): Promise<void> {
+  async retireOlderThan({ jobId, generation }: Origin): Promise<void> {
     const pending = joinUri(this.dir, PENDING);
-    const own = joinUri(pending, folderNameOf(applicationId));
+    const own = joinUri(pending, folderNameOf(jobId));
     const there = new Map((await this.storage.list(own)).map((entry) => [entry.name, entry.type]));
     for (let older = 1; older < generation; older++) {
       if (there.get(`generation-${older}`) !== 'file') {
-        await this.#retire(this.#folderOf({ applicationId, generation: older }), older);
+        await this.#retire(this.#folderOf({ jobId, generation: older }), older);
       }
     }
     for (const entry of await this.storage.list(pending)) {
@@ -65,10 +65,10 @@ export class RenamingPublication extends CheckpointFolders {
     return joinUri(mine, `step-${step}-${randomUUID()}`);
   }
 
-  isPendingHere({ step, applicationId, generation, uri }: PendingCheckpoint): boolean {
+  isPendingHere({ step, jobId, generation, uri }: PendingCheckpoint): boolean {
     const [name = ''] = uri.split('/').slice(-1);
-    const isName = isSafeId(applicationId) && name.startsWith(`step-${step}-`) && /^[\w-]+$/.test(name);
-    return isName && uri === joinUri(this.#folderOf({ applicationId, generation }), name);
+    const isName = isSafeId(jobId) && name.startsWith(`step-${step}-`) && /^[\w-]+$/.test(name);
+    return isName && uri === joinUri(this.#folderOf({ jobId, generation }), name);
   }
 
   subFolder(): undefined {
@@ -115,7 +115,7 @@ export class RenamingPublication extends CheckpointFolders {
     return await this.stepFolders();
   }
 
-  #folderOf({ applicationId, generation }: Origin): string {
-    return joinUri(this.dir, PENDING, folderNameOf(applicationId), `generation-${generation}`);
+  #folderOf({ jobId, generation }: Origin): string {
+    return joinUri(this.dir, PENDING, folderNameOf(jobId), `generation-${generation}`);
   }
 }

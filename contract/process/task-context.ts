@@ -12,7 +12,7 @@ const member = z.object({ role: z.string(), index: wholeNumber, taskRank, ...mem
 
 export const taskSchema = z.object({
   version: z.literal(1),
-  applicationId: z.string(),
+  jobId: z.string(),
   jobName: z.string(),
   role: z.string(),
   index: wholeNumber,

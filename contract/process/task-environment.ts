@@ -3,7 +3,7 @@ import { TASK_FILE_VARIABLE } from '../../conf/job.ts';
 /** Names of environment variables: TONY_TASK_FILE, and single values for shell scripts and programs in other languages. */
 export const TASK_ENVIRONMENT = {
   taskFile: TASK_FILE_VARIABLE,
-  applicationId: 'TONY_APPLICATION_ID',
+  jobId: 'TONY_JOB_ID',
   role: 'TONY_ROLE',
   index: 'TONY_INDEX',
   taskRank: 'TONY_TASK_RANK',

@@ -16,7 +16,7 @@ export function snapshot(step: number, final = false): TrainingSnapshot {
   };
 }
 
-export const ORIGIN = { applicationId: 'application_1_0001', generation: 1 };
+export const ORIGIN = { jobId: 'application_1_0001', generation: 1 };
 
 /** Wraps a `Storage` so that each operation first calls `before` with the number of earlier operations. */
 export function counted(storage: Storage, before: (operation: number) => Promise<void>): Storage {

@@ -38,7 +38,7 @@ async function container(name: string, port: number, { proofFor = `container-${n
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const staging = path.join(folder, 'staging');
   const order: ProbeOrder = {
-    ...{ version: 1, applicationId: 'application_1_0001', user: 'alice', staging: fileUri(staging), submittedAt: 0, cacheEntries: [] },
+    ...{ version: 1, jobId: 'application_1_0001', user: 'alice', staging: fileUri(staging), submittedAt: 0, cacheEntries: [] },
     ...{ cluster: { kind: 'yarn', hadoop: {} }, resources: [], nodes: [], timeoutMs: 1000 },
   };
   await mkdir(staging);

@@ -190,7 +190,7 @@ function frozenJob(root: string, staging: string, framework: FrameworkName): Fro
   const uri = (name: string): string => pathToFileURL(path.join(root, name)).href;
   return {
     ...frozen({ roles: [workers({ command: 'true' })], framework, heartbeat: { intervalMs: 100, missed: 10 } }),
-    applicationId: 'application_1795225023264_0007',
+    jobId: 'application_1795225023264_0007',
     user: 'alice',
     submittedAt: Date.now(),
     staging: pathToFileURL(staging).href,

@@ -141,7 +141,7 @@ test('TAB completes words in an interactive bash', async () => {
   await terminal.sees(/--output=yaml/);
   terminal.type('\x15tony-ts st');
   terminal.type('\t\n');
-  await terminal.sees(/tony-ts status requires an application ID/);
+  await terminal.sees(/tony-ts status requires a job ID/);
   terminal.type('tony-ts history \t\t');
   await terminal.sees(/prune {2}\(.+\)/);
 });

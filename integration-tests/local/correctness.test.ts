@@ -104,7 +104,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
       const file = path.join(folder, `${name}-${generation}-${index}`);
       const task: TaskContext = {
         version: 1,
-        applicationId: 'application_1_0001',
+        jobId: 'application_1_0001',
         jobName: name,
         ...{ role, index, taskRank: index, roleSize: WORLD_SIZE, taskWorldSize: WORLD_SIZE, generation, members, ringKey },
         // The rank inherits no socket and listens on the announced port.

@@ -153,7 +153,7 @@ describe('checkpoints in an object store', () => {
     expect(await checkpoints.steps()).toEqual([4, 3, 1]);
     // Each folder contains the manifest and the files of one attempt, and the log has one entry.
     expect(await readdir(path.join(store().folder, dir.slice(dir.lastIndexOf('/') + 1), 'step-4'))).toHaveLength(2);
-    expect(await storage.list(joinUri(dir, '.log', ORIGIN.applicationId, 'generation-1'))).toHaveLength(1);
+    expect(await storage.list(joinUri(dir, '.log', ORIGIN.jobId, 'generation-1'))).toHaveLength(1);
     storage.close();
   });
 

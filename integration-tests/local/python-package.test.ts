@@ -57,7 +57,7 @@ async function startTask(
   const task = {
     ...{
       version: 1,
-      applicationId: job.applicationId,
+      jobId: job.jobId,
       jobName: 'a',
       role: 'worker',
       index: 1,

@@ -87,7 +87,9 @@ describe('with only a file of delegation tokens', () => {
     const file = await writeTokens(cluster.administrator, 'yarn');
     const client = new Client(await temporaryFolder(), { HADOOP_TOKEN_FILE_LOCATION: file });
     const findings = await client.findings();
-    expect(findings.find(({ name }) => name === 'login')?.message).toMatch(/by the delegation tokens of HADOOP_TOKEN_FILE_LOCATION, until /);
+    expect(findings.find(({ name }) => name === 'login')?.message).toMatch(
+      /by the delegation tokens of HADOOP_TOKEN_FILE_LOCATION, until /,
+    );
     expect(findings.filter(({ state }) => state !== 'ok')).toEqual([
       expect.objectContaining({
         name: 'node settings',

@@ -51,7 +51,7 @@ def _compare(items: List[str], name: str) -> None:
     """Stores the items if this is the first task of the role that claims the list. Otherwise, compares them with the
     stored items."""
     task = context()
-    uri = _places.join_uri(task.checkpoint_uri, "inputs", task.application_id, f"claim-{task.role}-{name}.json")
+    uri = _places.join_uri(task.checkpoint_uri, "inputs", task.job_id, f"claim-{task.role}-{name}.json")
     if _places.stat(uri) is None and _store(items, uri):
         return
     stored, size = b"", -1

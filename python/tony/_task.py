@@ -23,7 +23,7 @@ class Member:
 class Task:
     """This process's task. Outside a job, this process is the only worker."""
 
-    application_id: str = ""
+    job_id: str = ""
     job_name: str = ""
     role: str = "worker"
     index: int = 0
@@ -70,7 +70,7 @@ def context() -> Task:
     every_ms = task["checkpoint"]["everyMs"]
     ranks = _own_ranks(os.environ) if task["taskRank"] is not None else {}
     return Task(
-        application_id=task["applicationId"],
+        job_id=task["jobId"],
         job_name=task["jobName"],
         role=task["role"],
         index=task["index"],

@@ -21,7 +21,7 @@ class TonyOperator(BaseOperator):  # type: ignore[misc]
     job's ID as soon as the job is submitted.
     """
 
-    template_fields: Sequence[str] = ("conf", "set", "environment")
+    template_fields: Sequence[str] = ("conf", "set", "env")
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class TonyOperator(BaseOperator):  # type: ignore[misc]
         hadoop_conf_dir: Optional[str] = None,
         resource_manager: Optional[str] = None,
         staging: Optional[str] = None,
-        environment: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, str]] = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -44,7 +44,7 @@ class TonyOperator(BaseOperator):  # type: ignore[misc]
         self.hadoop_conf_dir = hadoop_conf_dir
         self.resource_manager = resource_manager
         self.staging = staging
-        self.environment = environment
+        self.env = env
         self._id: Optional[str] = None
 
     def execute(self, context: Any) -> Dict[str, Any]:
@@ -65,7 +65,7 @@ class TonyOperator(BaseOperator):  # type: ignore[misc]
             self._client().kill(self._id)
 
     def _client(self) -> Client:
-        return Client(self.command, self.hadoop_conf_dir, self.resource_manager, self.staging, self.environment)
+        return Client(self.command, self.hadoop_conf_dir, self.resource_manager, self.staging, self.env)
 
     def _observe(self, event: Value) -> None:
         kind = event.get("type")

@@ -135,7 +135,7 @@ class Killed:
 class Client:
     """Runs the `tony-ts` command for one cluster.
 
-    `command` is the path of the command, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. `environment`
+    `command` is the path of the command, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. `env`
     contains additional environment variables for the command, for example HADOOP_USER_NAME or TONY_KEYTAB.
     """
 
@@ -145,9 +145,9 @@ class Client:
         hadoop_conf_dir: Optional[PathText] = None,
         resource_manager: Optional[str] = None,
         staging: Optional[str] = None,
-        environment: Optional[Mapping[str, str]] = None,
+        env: Optional[Mapping[str, str]] = None,
     ) -> None:
-        variables = {**os.environ, **(environment or {})}
+        variables = {**os.environ, **(env or {})}
         if hadoop_conf_dir is not None:
             variables["HADOOP_CONF_DIR"] = os.fspath(hadoop_conf_dir)
         self._command = Command([command] if isinstance(command, str) else command, variables)

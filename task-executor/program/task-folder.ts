@@ -22,7 +22,7 @@ import { type Activation, activateEnvironment } from '../python/activate-environ
 import { LISTENER_FD } from './program.ts';
 import { EXECUTOR_ENVIRONMENT, type ExecutorSettings } from './settings.ts';
 
-type TaskIdentity = Pick<TaskContext, 'applicationId' | 'role' | 'index' | 'taskRank' | 'generation' | 'checkpoint'>;
+type TaskIdentity = Pick<TaskContext, 'jobId' | 'role' | 'index' | 'taskRank' | 'generation' | 'checkpoint'>;
 
 /** Contents of the input file of process-launcher.ts. */
 export interface ProcessPlan {
@@ -54,7 +54,7 @@ export function userEnvironment(
     ...job,
     ...framework.processes[0],
     [TASK_ENVIRONMENT.taskFile]: task.taskFile,
-    [TASK_ENVIRONMENT.applicationId]: task.applicationId,
+    [TASK_ENVIRONMENT.jobId]: task.jobId,
     [TASK_ENVIRONMENT.role]: task.role,
     [TASK_ENVIRONMENT.index]: String(task.index),
     [TASK_ENVIRONMENT.generation]: String(task.generation),
@@ -302,8 +302,8 @@ function frameworkTask({ frozen, role, host }: ExecutorSettings, { servicePort }
     const ofMember = roles.find(({ name }) => name === member.role);
     return { ...member, processes: ofMember === undefined ? 1 : processesOf(processesPerTask, ofMember) };
   });
-  const { applicationId, generation, index } = context;
-  const place = { applicationId, generation, role: role.name, index, maxRestarts: role.restart.maxRestarts, members };
+  const { jobId, generation, index } = context;
+  const place = { jobId, generation, role: role.name, index, maxRestarts: role.restart.maxRestarts, members };
   return { ...place, host, resources: role.resources, servicePort };
 }
 
@@ -398,7 +398,7 @@ function taskContext(
   const self = everybody.find((member) => member.role === role.name && member.index === index);
   return {
     version: 1,
-    applicationId: frozen.applicationId,
+    jobId: frozen.jobId,
     jobName: frozen.job.name,
     role: role.name,
     index,

@@ -11,7 +11,7 @@ import { processVariables, userEnvironment } from './task-folder.ts';
 const NO_FRAMEWORK = { defaults: {}, processes: [{}] };
 const task = {
   taskFile: '/c/task-2.json',
-  applicationId: 'application_1_0001',
+  jobId: 'application_1_0001',
   role: 'worker',
   index: 0,
   taskRank: 1,
@@ -25,7 +25,7 @@ it("job variables override container variables, task variables override both, an
     PATH: '/bin',
     A: 'job',
     TONY_TASK_FILE: '/c/task-2.json',
-    TONY_APPLICATION_ID: 'application_1_0001',
+    TONY_JOB_ID: 'application_1_0001',
     TONY_ROLE: 'worker',
     TONY_INDEX: '0',
     TONY_TASK_RANK: '1',
@@ -46,7 +46,7 @@ it("job variables override the framework's defaults, but not its other variables
 describe('ranks', () => {
   const members = [{ ...member('chief', 0, 0), processes: 1 }, { ...member('worker', 0, 1), processes: 2 }, member('evaluator', 0, null)];
   const place = (role: string): FrameworkTask => ({
-    ...{ applicationId: 'application_1_0001', generation: 1, role, index: 0, maxRestarts: 3, members },
+    ...{ jobId: 'application_1_0001', generation: 1, role, index: 0, maxRestarts: 3, members },
     ...{ host: 'node0', resources: { memoryMb: 1024, vcores: 2, gpus: 0 }, servicePort: 0 },
   });
   const ranks = async (framework: FrameworkName, role: string) =>

@@ -21,7 +21,7 @@ beforeEach(async () => {
 function checkpoints(generation = 1): FileCheckpoints {
   const storage = createStorage({ hadoop: null, user: 'alice' });
   onTestFinished(() => storage.close());
-  return new FileCheckpoints(storage, fileUri(dir), { applicationId: 'application_1_0001', generation }, 3);
+  return new FileCheckpoints(storage, fileUri(dir), { jobId: 'application_1_0001', generation }, 3);
 }
 
 /** Writes the files of a rank's local folder, and returns the rank's call. */

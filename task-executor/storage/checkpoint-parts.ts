@@ -41,9 +41,9 @@ export class CheckpointParts {
   readonly #generation: number;
   #names = new Set<string>();
 
-  constructor(storage: Storage, dir: string, { applicationId, generation }: Origin, call: CheckpointPart) {
+  constructor(storage: Storage, dir: string, { jobId, generation }: Origin, call: CheckpointPart) {
     this.#storage = storage;
-    this.#folder = joinUri(dir, PARTS, applicationId);
+    this.#folder = joinUri(dir, PARTS, jobId);
     this.#uri = joinUri(this.#folder, `generation-${generation}`);
     this.#generation = generation;
     this.#call = call;

@@ -25,7 +25,7 @@ const at = (...names: string[]): string => path.join(root, ...names);
 async function open(generation: number, rank = 0): Promise<CheckpointSync | null> {
   await mkdir(at(`${generation}`), { recursive: true });
   const frozen = {
-    applicationId: 'application_1_0001',
+    jobId: 'application_1_0001',
     job: { checkpoint: { keep: 1 } },
     user: 'alice',
     checkpointDir: fileUri(at('checkpoints')),

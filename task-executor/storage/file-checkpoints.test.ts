@@ -26,7 +26,7 @@ beforeEach(async () => {
 function checkpoints(generation: number, keep = 3): FileCheckpoints {
   const storage = createStorage({ hadoop: null, user: 'alice' });
   onTestFinished(() => storage.close());
-  return new FileCheckpoints(storage, fileUri(dir), { applicationId: 'application_1_0001', generation }, keep);
+  return new FileCheckpoints(storage, fileUri(dir), { jobId: 'application_1_0001', generation }, keep);
 }
 
 describe('FileCheckpoints', () => {

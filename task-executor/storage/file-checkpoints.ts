@@ -160,10 +160,10 @@ export class FileCheckpoints {
       const what = files.length === 0 ? 'contains no files' : `contains a file named ${INDEX}, which tony-ts writes itself`;
       throw new TonyError('CHECKPOINT_FAILED', `${local} ${what}`);
     }
-    const { applicationId, generation } = this.#origin;
+    const { jobId, generation } = this.#origin;
     const { step } = pending;
     const folder = this.#folders.subFolder(pending);
-    const index: Index = { version: 1, applicationId, generation, step, createdAt: new Date().toISOString(), folder, target, files };
+    const index: Index = { version: 1, jobId, generation, step, createdAt: new Date().toISOString(), folder, target, files };
     return await this.#folders.publish(pending, Buffer.from(`${JSON.stringify(index, null, 1)}\n`));
   }
 
@@ -212,8 +212,8 @@ export class FileCheckpoints {
     return parseIndex(await this.#storage.read(joinUri(uri, INDEX)), uri);
   }
 
-  #isOwn({ applicationId, generation }: CheckedIndex): boolean {
-    return applicationId === this.#origin.applicationId && generation === this.#origin.generation;
+  #isOwn({ jobId, generation }: CheckedIndex): boolean {
+    return jobId === this.#origin.jobId && generation === this.#origin.generation;
   }
 
   async #download(step: number, { folder: subFolder, files }: CheckedIndex, folder: string, signal: AbortSignal): Promise<void> {
@@ -255,7 +255,7 @@ async function uploadPart(
 }
 
 interface CheckedIndex extends Pick<Index, 'folder' | 'target' | 'files'> {
-  readonly applicationId: string | undefined;
+  readonly jobId: string | undefined;
   readonly generation: number | undefined;
 }
 
@@ -268,13 +268,13 @@ function parseIndex(bytes: Uint8Array, uri: string): CheckedIndex {
     throw new TonyError('CHECKPOINT_INVALID', `${uri}/${INDEX} is not valid JSON`);
   }
   const files = index?.version === 1 && Array.isArray(index.files) ? (index.files as readonly Partial<StoredFile>[]) : null;
-  const { folder, target, applicationId, generation } = index ?? {};
+  const { folder, target, jobId, generation } = index ?? {};
   const isName = folder === undefined || /^\w[\w.-]*$/.test(folder);
   const isTarget = target === undefined || target === '' || isVersionName(target);
   if (files === null || !files.every(isFile) || !isName || !isTarget) {
     throw new TonyError('CHECKPOINT_INVALID', `${uri}/${INDEX} has an unknown format`);
   }
-  return { folder, target, applicationId, generation, files: files as readonly StoredFile[] };
+  return { folder, target, jobId, generation, files: files as readonly StoredFile[] };
 }
 
 function isFile({ name, bytes, sha256, part }: Partial<StoredFile>): boolean {

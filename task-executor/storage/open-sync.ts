@@ -122,8 +122,8 @@ async function withCheckpoints<T>(
   // Open the storage for each operation, because the delegation tokens may have been replaced meanwhile.
   const storage = openStorage(container);
   try {
-    const { applicationId, checkpointDir, job } = container.frozen;
-    return await work(new FileCheckpoints(storage, checkpointDir, { applicationId, generation }, job.checkpoint.keep));
+    const { jobId, checkpointDir, job } = container.frozen;
+    return await work(new FileCheckpoints(storage, checkpointDir, { jobId, generation }, job.checkpoint.keep));
   } finally {
     storage.close();
   }

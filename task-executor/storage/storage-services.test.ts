@@ -11,7 +11,7 @@ async function openServices() {
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const at = (name: string) => path.join(folder, name);
   const frozen = {
-    applicationId: 'application_1_0001',
+    jobId: 'application_1_0001',
     user: 'alice',
     cluster: { kind: 'local', directory: folder },
     job: { checkpoint: { keep: 3 } },

@@ -136,7 +136,7 @@ async function answerTo(
   const { step, path: local, name } = question;
   const scratch = path.join(folder, CONTAINER_LAYOUT.program, `files-${generation}`);
   const checkpoints = () => {
-    const origin = { applicationId: frozen.applicationId, generation };
+    const origin = { jobId: frozen.jobId, generation };
     return new FileCheckpoints(storage, frozen.checkpointDir, origin, frozen.job.checkpoint.keep);
   };
   if (service === SAVE && Number.isSafeInteger(step) && (step as number) >= 0 && isAbsolute(local)) {

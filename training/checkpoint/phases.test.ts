@@ -18,7 +18,7 @@ interface Life {
   readonly workers: number;
   /** The program dies after the checkpoint of this step in this phase (counted from 0). */
   readonly diesAt?: readonly [phase: number, step: number];
-  readonly applicationId?: string;
+  readonly jobId?: string;
   readonly keep?: number;
 }
 
@@ -30,9 +30,9 @@ interface Outcome {
 
 const data = examples(40);
 
-async function live({ dir, generation, workers, diesAt, applicationId = 'application_1_0001' }: Life): Promise<Outcome> {
+async function live({ dir, generation, workers, diesAt, jobId = 'application_1_0001' }: Life): Promise<Outcome> {
   const ranks = Array.from({ length: workers }, (_, rank) => rank);
-  const phases = ranks.map(() => new Phases(applicationId));
+  const phases = ranks.map(() => new Phases(jobId));
   // The initial weights differ between generations and ranks. Rank 0's initial weights may affect training only until there is a
   // checkpoint. Those of other ranks must never affect it.
   const seedOf = (rank: number, begunIn: number) => (generation <= begunIn && rank === 0 ? 7 : 100 * generation + rank);
@@ -55,7 +55,7 @@ async function live({ dir, generation, workers, diesAt, applicationId = 'applica
         throw new Killed();
       }
     };
-    const world = { folder: dir, everySteps: 2, generation, applicationId, phases, reports };
+    const world = { folder: dir, everySteps: 2, generation, jobId, phases, reports };
     const own = { batchSize: 8 / workers, seed: 3, ...options, callbacks: { onBatchBegin, onBatchEnd } };
     histories.push((await fitTogether(trained, data, own, world))[0] as FitHistory);
     weights.push(weightsOf(trained[0] as tf.Sequential));

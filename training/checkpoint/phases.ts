@@ -28,16 +28,16 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
  *   phase.end(phase.start + n);   // after the final checkpoint is stored
  */
 export class Phases {
-  readonly #applicationId: string;
+  readonly #jobId: string;
   readonly #names = new Set<string>();
   readonly #counts = new Map<PhaseKind, number>();
   readonly #ends = new Set<number>();
   #steps = 0;
   #running: Phase | null = null;
 
-  /** @param applicationId the application ID, or '' for a standalone program. */
-  constructor(applicationId: string) {
-    this.#applicationId = applicationId;
+  /** @param jobId the application ID, or '' for a standalone program. */
+  constructor(jobId: string) {
+    this.#jobId = jobId;
   }
 
   /**
@@ -60,7 +60,7 @@ export class Phases {
       });
     }
     this.#names.add(own);
-    const phase = new Phase(own, this.#steps, this.#applicationId, {
+    const phase = new Phase(own, this.#steps, this.#jobId, {
       kept: this.#ends,
       onEnd: (step) => {
         this.#ends.add(step);
@@ -74,7 +74,7 @@ export class Phases {
 
   /** Returns a phase that does not write checkpoints. A restarted program repeats the phase from the beginning. */
   unkept(): Phase {
-    return new Phase('unkept', this.#steps, this.#applicationId, { kept: this.#ends, onEnd: () => {} });
+    return new Phase('unkept', this.#steps, this.#jobId, { kept: this.#ends, onEnd: () => {} });
   }
 
   get count(): number {
@@ -95,14 +95,14 @@ interface PhaseProgram {
 
 export class Phase {
   readonly name: string;
-  readonly #applicationId: string;
+  readonly #jobId: string;
   readonly #program: PhaseProgram;
   #start: number;
 
-  constructor(name: string, start: number, applicationId: string, program: PhaseProgram) {
+  constructor(name: string, start: number, jobId: string, program: PhaseProgram) {
     this.name = name;
     this.#start = start;
-    this.#applicationId = applicationId;
+    this.#jobId = jobId;
     this.#program = program;
   }
 
@@ -155,7 +155,7 @@ export class Phase {
    * checkpoint.
    */
   isOver({ position, manifest }: OpenedCheckpoint): boolean {
-    return position.final && this.#applicationId !== '' && manifest.applicationId === this.#applicationId;
+    return position.final && this.#jobId !== '' && manifest.jobId === this.#jobId;
   }
 
   async #naming<T>(work: () => Promise<T>): Promise<T> {

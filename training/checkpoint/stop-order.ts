@@ -6,7 +6,7 @@ import { joinUri } from '../../storage/uri.ts';
 const STOP_FILE = 'stop.json';
 
 const schema = z.object({
-  applicationId: z.string(),
+  jobId: z.string(),
   phase: z.string(),
   reason: z.string(),
   /** The evaluated checkpoint's step, or the step in which a callback requested the stop. */
@@ -34,9 +34,9 @@ export class StopOrders {
   }
 
   /** Resolves with the order for this phase of this application, or null if there is no such order. */
-  async read(applicationId: string, phase: string): Promise<StopOrder | null> {
+  async read(jobId: string, phase: string): Promise<StopOrder | null> {
     const order = await readMark(this.#storage, this.#uri, schema);
-    return order?.applicationId === applicationId && order.phase === phase ? order : null;
+    return order?.jobId === jobId && order.phase === phase ? order : null;
   }
 
   async give(order: StopOrder): Promise<void> {
@@ -44,9 +44,9 @@ export class StopOrders {
   }
 
   /** Removes an order left behind by another application. In a standalone program, removes any order. */
-  async clear(applicationId: string): Promise<void> {
+  async clear(jobId: string): Promise<void> {
     const order = await readMark(this.#storage, this.#uri, schema);
-    if (order !== null && (order.applicationId !== applicationId || applicationId === '')) {
+    if (order !== null && (order.jobId !== jobId || jobId === '')) {
       await this.#storage.remove(this.#uri);
     }
   }

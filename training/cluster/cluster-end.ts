@@ -8,7 +8,7 @@ import { beforeProgramEnds } from '../process/program-end.ts';
 
 export interface ClusterEndParts {
   /** The application ID, or '' for a standalone program. */
-  readonly applicationId: string;
+  readonly jobId: string;
   /**
    * The checkpoint store in which this process records that training has ended, or null if another process does so or there are no
    * checkpoints.
@@ -62,9 +62,9 @@ export class ClusterEnd {
    * the exit code to 1 in this case. A standalone program may exit at any time.
    */
   #refuseExit(): boolean {
-    const { unfinished, applicationId, onNotice } = this.#parts;
+    const { unfinished, jobId, onNotice } = this.#parts;
     const { place } = unfinished;
-    if (this.#isClosed || place === null || applicationId === '') {
+    if (this.#isClosed || place === null || jobId === '') {
       return false;
     }
     const what = `the program exited with code 0 before training was complete (${place}), so the task fails`;
@@ -100,7 +100,7 @@ export class ClusterEnd {
 
   async #mark(): Promise<void> {
     try {
-      await this.#storeToMark?.marks.setEnd(this.#parts.applicationId);
+      await this.#storeToMark?.marks.setEnd(this.#parts.jobId);
       this.#isMarked = true;
     } catch (error) {
       this.#parts.onNotice(
@@ -110,7 +110,7 @@ export class ClusterEnd {
   }
 
   #markNow(): void {
-    this.#isMarked = this.#storeToMark?.marks.setEndNow(this.#parts.applicationId) ?? this.#isMarked;
+    this.#isMarked = this.#storeToMark?.marks.setEndNow(this.#parts.jobId) ?? this.#isMarked;
   }
 
   /** The checkpoint store in which this process must still record that training has ended, or null if there is nothing to record. */

@@ -22,7 +22,7 @@ async function pair(): Promise<Pair> {
   const clusters = (await joinRing(2)).map((ring, index) => {
     return new Cluster({
       ...{ tf, backend: 'cpu', ring, wire: 'float32', servers: null, ranked: true, role: 'worker', index, roleSize: 2 },
-      ...{ applicationId: 'application_1_0001', jobName: 'test', generation: 1, data: {}, storage: new FileStorage() },
+      ...{ jobId: 'application_1_0001', jobName: 'test', generation: 1, data: {}, storage: new FileStorage() },
       ...{ checkpoint: null, summaryDir: null, outputDir: null, checkpointOrder: new CheckpointOrder(null), memoryMb: null },
       report: (report) => {
         reports[index]?.push(report);

@@ -71,7 +71,7 @@ interface ClusterParts {
   readonly ranked: boolean;
   readonly role: string;
   readonly index: number;
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly jobName: string;
   readonly generation: number;
   readonly data: Readonly<Record<string, string>>;
@@ -140,7 +140,7 @@ export class Cluster {
   readonly generation: number;
   readonly role: string;
   readonly index: number;
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly jobName: string;
   /**
    * This task's share of the work: its index among the tasks that divide the work, and the number of these tasks. These tasks are all of
@@ -178,7 +178,7 @@ export class Cluster {
     const { rank, worldSize } = parts.servers ?? parts.ring;
     this.#parts = parts;
     this.#notice = noticesTo(parts.report);
-    this.#phases = new Phases(parts.applicationId);
+    this.#phases = new Phases(parts.jobId);
     this.#steps = new CustomSteps(parts.tf, parts.ring, parts.wire);
     this.tf = parts.tf;
     watchCompile(parts.tf);
@@ -189,7 +189,7 @@ export class Cluster {
     this.generation = parts.generation;
     this.role = parts.role;
     this.index = parts.index;
-    this.applicationId = parts.applicationId;
+    this.jobId = parts.jobId;
     this.jobName = parts.jobName;
     this.share = parts.ranked ? { index: rank, count: worldSize } : { index: parts.index, count: parts.roleSize };
     this.outputUri = parts.outputDir;
@@ -199,7 +199,7 @@ export class Cluster {
     this.#store =
       parts.checkpoint === null ? null : new CheckpointStore(parts.storage, parts.checkpoint.dir, () => CheckpointThread.ofProcess());
     this.#lists =
-      parts.applicationId !== '' || this.#store === null
+      parts.jobId !== '' || this.#store === null
         ? null
         : InputLists.create({ storage: parts.storage, folder: listFolder(this.#store.dir), job: randomUUID() });
     this.models = new Models({
@@ -213,7 +213,7 @@ export class Cluster {
     this.#writer = this.#openSummaries();
     this.summaries = this.#writer ?? NO_SUMMARIES;
     this.#ending = new ClusterEnd({
-      applicationId: parts.applicationId,
+      jobId: parts.jobId,
       store: this.isChief ? this.#store : null,
       writer: this.#writer,
       phases: this.#phases,
@@ -227,12 +227,12 @@ export class Cluster {
   }
 
   #openSummaries(): SummaryWriter | null {
-    const { summaryDir, ranked, role, storage, applicationId } = this.#parts;
+    const { summaryDir, ranked, role, storage, jobId } = this.#parts;
     if (summaryDir === null || this.share.index > 0) {
       return null;
     }
     const dir = joinUri(summaryDir, ranked ? 'train' : role);
-    return new SummaryWriter({ storage, dir, trial: applicationId, onTrouble: this.#notice });
+    return new SummaryWriter({ storage, dir, trial: jobId, onTrouble: this.#notice });
   }
 
   /**
@@ -378,11 +378,11 @@ export class Cluster {
   }
 
   #beginPhase(kind: PhaseKind, options: { readonly name?: string; readonly checkpoint?: boolean }) {
-    const { tf, storage, applicationId, generation, report, checkpoint, checkpointOrder, memoryMb } = this.#parts;
+    const { tf, storage, jobId, generation, report, checkpoint, checkpointOrder, memoryMb } = this.#parts;
     const store = options.checkpoint === false ? null : this.#store;
     return {
       ...(this.#lists !== null && { lists: this.#lists }),
-      ...{ tf, storage, applicationId, generation, report, checkpointOrder, memoryMb },
+      ...{ tf, storage, jobId, generation, report, checkpointOrder, memoryMb },
       phase: options.checkpoint === false ? this.#phases.unkept() : this.#phases.begin(kind, options.name),
       checkpoints: store === null || checkpoint === null ? null : { store, ...checkpoint },
       stopOrders: store === null ? null : new StopOrders(storage, store.dir),
@@ -506,8 +506,8 @@ export class Cluster {
   ): AsyncGenerator<Checkpoint, void> {
     checkOptionValues('checkpoints', options, { everyMs: isPositiveNumber, signal: isObject, phase: isTextNotEmpty });
     const store = this.#storeOfJob();
-    const applicationId = this.#parts.applicationId === '' ? null : this.#parts.applicationId;
-    const follow = { ...options, applicationId, onTrouble: this.#notice };
+    const jobId = this.#parts.jobId === '' ? null : this.#parts.jobId;
+    const follow = { ...options, jobId, onTrouble: this.#notice };
     for await (const stored of followCheckpoints(store, follow)) {
       yield checkpointOf(this.tf, stored);
     }
@@ -528,8 +528,8 @@ export class Cluster {
     data: ValidationData,
     options: EvaluateCheckpointsOptions = {},
   ): Promise<EvaluationReport> {
-    const { applicationId, report, ranked } = this.#parts;
-    if (ranked && applicationId !== '') {
+    const { jobId, report, ranked } = this.#parts;
+    if (ranked && jobId !== '') {
       throw new TonyError(
         'USAGE',
         `${this.role}:${this.index} trains, so cluster.evaluateCheckpoints would wait for the end of its own program`,
@@ -542,7 +542,7 @@ export class Cluster {
       tf: this.tf,
       storage: this.storage,
       store: this.#storeOfJob(),
-      applicationId,
+      jobId,
       holder: `${this.role}-${this.index}`,
       onValues: (step, values, best) => {
         const named = Object.entries({ ...values, ...best }).map(([name, value]) => [`${this.role}/${name}`, value]);

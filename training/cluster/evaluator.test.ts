@@ -27,7 +27,7 @@ function evaluatorOf(dir: string, model: tf.LayersModel, data: ValidationData, o
   const values: Watched['values'] = [];
   const world = {
     ...{ tf, storage, store },
-    applicationId: APPLICATION,
+    jobId: APPLICATION,
     holder: 'evaluator-0',
     onValues: (step: number, own: object, best: object) => void values.push([step, own, best]),
     onNotice: (message: string) => void notices.push(message),
@@ -43,7 +43,7 @@ async function train(dir: string, epochs: number, afterStep: (step: number) => P
   };
   const models = [classifier(tf.train.adam(0.05)), classifier(tf.train.adam(0.05))];
   const options = { epochs, batchSize: 10, callbacks: { onBatchEnd } };
-  const histories = await fitTogether(models, examples(40), options, { folder: dir, everySteps: 5, applicationId: APPLICATION });
+  const histories = await fitTogether(models, examples(40), options, { folder: dir, everySteps: 5, jobId: APPLICATION });
   await new CheckpointStore(new FileStorage(), fileUri(dir)).marks.setEnd(APPLICATION);
   return histories;
 }

@@ -98,7 +98,7 @@ export interface EvaluationWorld {
   readonly tf: typeof tfjs;
   readonly storage: Storage;
   readonly store: CheckpointStore;
-  readonly applicationId: string;
+  readonly jobId: string;
   /**
    * The evaluator's name, for example `evaluator-0`. The evaluator uses this name to protect a checkpoint from removal while it reads the
    * checkpoint.
@@ -147,7 +147,7 @@ export class Evaluator {
   }
 
   async run(): Promise<EvaluationReport> {
-    const { store, applicationId, onNotice, holder } = this.#world;
+    const { store, jobId, onNotice, holder } = this.#world;
     const { everyMs, signal, patience = null, minDelta = 0, phase } = this.#options;
     const known = await store.marks.best();
     // best.json may be from an earlier process of this evaluator, or from the training run that this job resumes.
@@ -156,7 +156,7 @@ export class Evaluator {
     const follow: CheckpointFollowOptions = {
       ...(everyMs === undefined ? {} : { everyMs }),
       ...(signal === undefined ? {} : { signal }),
-      applicationId: applicationId === '' ? null : applicationId,
+      jobId: jobId === '' ? null : jobId,
       ...(phase === undefined ? {} : { phase }),
       onTrouble: onNotice,
     };
@@ -202,14 +202,14 @@ export class Evaluator {
   }
 
   async #stopTraining(step: number, phase: string): Promise<void> {
-    const { applicationId } = this.#world;
+    const { jobId } = this.#world;
     const { patience, minDelta = 0 } = this.#options;
     const by = minDelta === 0 ? '' : ` by more than ${minDelta}`;
     const best = this.#best === null ? '' : `; best ${Number(this.#best.value.toPrecision(5))} at step ${this.#best.step}`;
     const times = patience === 1 ? 'evaluation' : 'evaluations';
     this.#stopped = `${this.#metric} on held-out data did not improve${by} for ${patience} ${times}${best}`;
-    if ((await this.#orders.read(applicationId, phase)) === null) {
-      await this.#orders.give({ applicationId, phase, reason: this.#stopped, step, at: null });
+    if ((await this.#orders.read(jobId, phase)) === null) {
+      await this.#orders.give({ jobId, phase, reason: this.#stopped, step, at: null });
     }
   }
 

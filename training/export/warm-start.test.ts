@@ -156,7 +156,7 @@ describe('a warm start', () => {
     const position = { step: 3, phase: { name: 'fit-1', start: 0 }, epoch: 1, examples: 0, seed: 1, iterations: 1, final: false };
     const checkpoint = await store.save(
       { position, tensors: await captureState(tf, inspectModel(tf, from)) },
-      { applicationId: 'a', generation: 1 },
+      { jobId: 'a', generation: 1 },
     );
     for (const source of [checkpoint, 'newest']) {
       const again = network(2);
@@ -176,7 +176,7 @@ describe('a checkpoint', () => {
       model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
       values.push(valuesOf(model));
       const position = { step, phase: { name: 'fit-1', start: 0 }, epoch: 0, examples: 0, seed: 1, iterations: step, final: false };
-      await store.save({ position, tensors: await captureState(tf, inspectModel(tf, model)) }, { applicationId: 'a', generation: 1 });
+      await store.save({ position, tensors: await captureState(tf, inspectModel(tf, model)) }, { jobId: 'a', generation: 1 });
     }
     await expect(models.loadCheckpoint('best', network(2))).rejects.toThrow(/is marked as the best/);
     await store.marks.setBest({ step: 1, metric: 'loss', value: 1, mode: 'min' });

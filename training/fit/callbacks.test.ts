@@ -185,7 +185,7 @@ describe('training that ends early', () => {
     const store = new CheckpointStore(new FileStorage(), fileUri(dir));
     expect((await store.newest(() => {}))?.position).toMatchObject({ step: 4, epoch: 2, final: true });
     expect(JSON.parse(await readFile(path.join(dir, 'stop.json'), 'utf8'))).toEqual({
-      applicationId: 'application_1_0001',
+      jobId: 'application_1_0001',
       phase: 'fit-1',
       reason: expect.stringContaining('model.stopTraining'),
       step: 4,
@@ -196,7 +196,7 @@ describe('training that ends early', () => {
       [4, true],
       [4, true],
     ]);
-    const other = { folder: dir, applicationId: 'application_1_0002' };
+    const other = { folder: dir, jobId: 'application_1_0002' };
     const [more] = await fitTogether(twoModels(), data, { epochs: 5, batchSize: 5 }, other);
     expect(more).toMatchObject({ steps: 10, endedEarly: null });
     expect(await readdir(dir)).not.toContain('stop.json');
@@ -205,7 +205,7 @@ describe('training that ends early', () => {
   test('training that ends early ends at the recorded step when it resumes from an earlier checkpoint', async () => {
     const dir = await folder();
     await new StopOrders(new FileStorage(), fileUri(dir)).give({
-      applicationId: 'application_1_0001',
+      jobId: 'application_1_0001',
       phase: 'fit-1',
       reason: 'for a test',
       step: 2,
@@ -229,7 +229,7 @@ describe('training that ends early', () => {
         callbacks: {
           onBatchEnd: async (_, { step }) => {
             if (step === 5) {
-              await orders.give({ applicationId: 'application_1_0001', phase: 'fit-1', reason: 'it learns no more', step: 4, at: null });
+              await orders.give({ jobId: 'application_1_0001', phase: 'fit-1', reason: 'it learns no more', step: 4, at: null });
             }
             // Leaves time for the next folder check.
             if (step > 5) {
@@ -250,7 +250,7 @@ describe('training that ends early', () => {
 
   test('training that ends early is not triggered by a damaged stop order', async () => {
     const dir = await folder();
-    await writeFile(path.join(dir, 'stop.json'), '{"applicationId":');
+    await writeFile(path.join(dir, 'stop.json'), '{"jobId":');
     const [history] = await fitTogether(twoModels(), data, { epochs: 1 }, { folder: dir });
     expect(history?.endedEarly).toBeNull();
   });

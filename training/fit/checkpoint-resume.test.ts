@@ -63,7 +63,7 @@ test('training resumes with identical bits from one file, and from several with 
   await train(whole, 1, 1, 6);
   const found = await new CheckpointStore(storage, fileUri(whole)).read(6);
   const store = new CheckpointStore(storage, fileUri(sharded));
-  const origin = { applicationId: 'application_1_0001', generation: 1 };
+  const origin = { jobId: 'application_1_0001', generation: 1 };
   const pending = await store.beginSave(6, origin);
   const shards: ShardDescription[] = [];
   const parts = found.tensors.flatMap(halvesOf).reverse();

@@ -3,7 +3,7 @@ import { messageOf } from '../../platform/errors.ts';
 import type { StopOrder, StopOrders } from '../checkpoint/stop-order.ts';
 
 export interface EarlyEndOptions {
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly phase: string;
   /** True on the rank that reads stop orders from storage and stores the decision. */
   readonly keepsOrders: boolean;
@@ -58,13 +58,13 @@ export class EarlyEnd {
       this.#reason = ended;
       return;
     }
-    await this.#orders?.clear(this.#options.applicationId);
+    await this.#orders?.clear(this.#options.jobId);
     this.#order = await this.#read();
   }
 
   async #read(): Promise<StopOrder | null> {
-    const { applicationId, phase } = this.#options;
-    return (await this.#orders?.read(applicationId, phase)) ?? null;
+    const { jobId, phase } = this.#options;
+    return (await this.#orders?.read(jobId, phase)) ?? null;
   }
 
   /**
@@ -127,12 +127,12 @@ export class EarlyEnd {
     if (!this.#decided || !this.#options.keepsOrders) {
       return;
     }
-    const { applicationId, phase, onNotice, report } = this.#options;
+    const { jobId, phase, onNotice, report } = this.#options;
     process.stderr.write(`tony-ts: training ends early, after step ${step}: ${this.#reason}\n`);
     report({ type: 'early-end', step, reason: this.#reason });
     if (this.#orders !== null && !this.#wasOver && this.#order?.at !== step) {
       try {
-        await this.#orders.give({ step, ...this.#order, applicationId, phase, reason: this.#reason, at: step });
+        await this.#orders.give({ step, ...this.#order, jobId, phase, reason: this.#reason, at: step });
       } catch (error) {
         onNotice(`could not record that training ends early: ${messageOf(error)}`);
       }

@@ -94,7 +94,7 @@ export interface FitEnvironment {
   readonly storage?: Storage;
   /** The lists of the datasets' files. Default: the job's lists. */
   readonly lists?: InputLists;
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly generation: number;
   readonly phase: Phase;
   readonly checkpoints: Omit<CheckpointPlan, 'phase'> | null;
@@ -166,7 +166,7 @@ class Fit {
     this.#model = model;
     this.#plan = planFit(standardFitData(environment.tf, model.model, data), standardOptions(environment.tf, options));
     const plan = this.#plan;
-    const { tf, strategy: factory, storage, applicationId, generation, phase, checkpoints, summaries, report } = environment;
+    const { tf, strategy: factory, storage, jobId, generation, phase, checkpoints, summaries, report } = environment;
     const { rank, worldSize } = factory;
     this.#onNotice = noticesTo(report);
     const onNotice = this.#onNotice;
@@ -177,7 +177,7 @@ class Fit {
     this.#state = new FitState(tf, model, options, names);
     const schedule = options.learningRate === undefined ? null : new LearningRateSchedule(options.learningRate, model.optimizer);
     this.#strategy = factory.open({
-      ...{ tf, model, applicationId, generation, report, onNotice },
+      ...{ tf, model, jobId, generation, report, onNotice },
       checkpoints: checkpoints === null ? null : { ...checkpoints, phase },
       stepOptions: plan.stepOptions,
       kept: () => this.#state.variables,
@@ -201,7 +201,7 @@ class Fit {
     const classWeights = options.classWeight === undefined ? null : new ClassWeightTables(tf, model.model, options.classWeight);
     this.#history = new HistorySoFar(this.#logNames());
     this.#early = new EarlyEnd(environment.stopOrders ?? null, {
-      ...{ applicationId, onNotice, report },
+      ...{ jobId, onNotice, report },
       phase: phase.name,
       cause: 'a callback has set model.stopTraining',
       keepsOrders: rank === 0,

@@ -48,7 +48,7 @@ function worldOf(ring: Ring, dir: string | null, generation = 1, interval: Inter
   const steps = new CustomSteps(tf, ring, 'float32');
   const open = async <T, State extends Json>(options: LoopOptions<T, State>) => {
     const environment: LoopEnvironment = {
-      ...{ tf, storage, generation, applicationId: 'application_1_0001', rank: ring.rank, worldSize: ring.worldSize },
+      ...{ tf, storage, generation, jobId: 'application_1_0001', rank: ring.rank, worldSize: ring.worldSize },
       stepsTogether: true,
       openStrategy: (context) => new RingLoop(ring, steps, context),
       phase: phases.begin('loop', options.name),
@@ -275,7 +275,7 @@ describe('stop()', () => {
 
   test("an evaluator's stop order and a call without a reason give all ranks the same reason", async () => {
     const dir = await folder();
-    const order = { applicationId: 'application_1_0001', phase: 'loop-1', step: 1, reason: 'it learns no more', at: null };
+    const order = { jobId: 'application_1_0001', phase: 'loop-1', step: 1, reason: 'it learns no more', at: null };
     await new StopOrders(storage, fileUri(dir)).give(order);
     const ordered = await onRanks(2, dir, program(false));
     expect(ordered.map(({ endedEarly }) => endedEarly)).toEqual([order.reason, order.reason]);

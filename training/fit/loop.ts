@@ -105,11 +105,11 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     this.#environment = environment;
     this.#options = options;
     this.state = decodeState(encodeState(options.state ?? null, 'state')) as State;
-    const { tf, applicationId, generation, phase, checkpoints, report, onNotice } = environment;
+    const { tf, jobId, generation, phase, checkpoints, report, onNotice } = environment;
     this.#progress = new PhaseProgress(phase, options.seed ?? 1);
     this.#kept = new LoopState(tf, options);
     const plan = checkpoints === null ? null : { ...checkpoints, phase };
-    this.#strategy = environment.openStrategy({ tf, state: this.#kept, applicationId, generation, checkpoints: plan, report, onNotice });
+    this.#strategy = environment.openStrategy({ tf, state: this.#kept, jobId, generation, checkpoints: plan, report, onNotice });
     const floats = this.#kept.variables.filter(({ dtype }) => dtype === 'float32');
     this.#divergence = new Divergence(tf, floats, options.onNaN ?? 'stop', {
       ...{ phase: phase.name, onNotice },
@@ -118,7 +118,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     this.#checkpointOrder = environment.checkpointOrder ?? new CheckpointOrder(null);
     this.#checkpointTimer = new CheckpointTimer(environment.rank === 0 ? (checkpoints?.everyMs ?? null) : null, environment.now);
     this.#early = new EarlyEnd(environment.stopOrders, {
-      ...{ applicationId, onNotice, report },
+      ...{ jobId, onNotice, report },
       phase: phase.name,
       cause: 'the program called stop()',
       keepsOrders: environment.rank === 0,

@@ -26,7 +26,7 @@ function worker(index: number, count: number, own: Storage = storage): Cluster &
     role: 'worker',
     index,
     generation: 1,
-    applicationId: 'application_1_0001',
+    jobId: 'application_1_0001',
     share: { index, count },
     outputUri: null,
     report: (values: Record<string, number>) => reported.push(values),

@@ -30,7 +30,7 @@ export interface PredictTask {
   readonly role: string;
   readonly index: number;
   readonly generation: number;
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly share: WorkShare;
   readonly outputUri: string | null;
   readonly storage: Storage;
@@ -176,7 +176,7 @@ export async function predict<T, R, P extends Prediction = Values>(
   if (dataset.isBatched) {
     throw new TonyError('DATA_INVALID', 'predict creates batches itself', { hint: 'Remove batch() from the dataset, and set batchSize.' });
   }
-  const { storage, role, index, generation, applicationId } = cluster;
+  const { storage, role, index, generation, jobId } = cluster;
   const { format = 'jsonl', compression = 'none' } = options;
   const batchSize = wholeNumber('batchSize', options.batchSize ?? DEFAULT_BATCH);
   checkBatchSize(isModel(compute) ? statefulBatches(compute) : null, batchSize);
@@ -184,7 +184,7 @@ export async function predict<T, R, P extends Prediction = Values>(
   const model = [isModel(compute) ? await modelFingerprint(compute) : hashOf(String(compute)), options.version ?? '']
     .filter(Boolean)
     .join(' ');
-  const writer = `${applicationId || 'alone'}-${role}-${index}-${generation}`;
+  const writer = `${jobId || 'alone'}-${role}-${index}-${generation}`;
   const description = { version: 1, format, compression, model, fingerprint, splits } as const;
   const output = await PredictOutput.open(storage, outputPlace(cluster.outputUri, options.output), description, writer);
   const work: Work<T> = {

@@ -11,17 +11,17 @@ import type { CheckpointPlan, StrategyContext } from './strategy.ts';
  * @param ended the step at which training had ended before this run began, or null if it had not ended.
  */
 export async function hasFinalCheckpoint(
-  own: Pick<StrategyContext, 'checkpoints' | 'applicationId' | 'generation'>,
+  own: Pick<StrategyContext, 'checkpoints' | 'jobId' | 'generation'>,
   step: number,
   ended: number | null,
 ): Promise<boolean> {
-  const { checkpoints, applicationId, generation } = own;
+  const { checkpoints, jobId, generation } = own;
   if (checkpoints === null || checkpoints.phase.isEmpty(step)) {
     return true;
   }
   try {
     const { position, manifest } = await checkpoints.store.openCheckpoint(step);
-    const isOurs = manifest.applicationId === applicationId && (step === ended || manifest.generation === generation);
+    const isOurs = manifest.jobId === jobId && (step === ended || manifest.generation === generation);
     return position.final && isOurs;
   } catch (error) {
     if (isDamage(error)) {
@@ -33,12 +33,12 @@ export async function hasFinalCheckpoint(
 
 /** Opens a run's checkpoint writer. Call it only on the rank that writes checkpoints. */
 export function openCheckpointWriter(
-  context: Pick<StrategyContext, 'applicationId' | 'generation' | 'report' | 'onNotice'>,
+  context: Pick<StrategyContext, 'jobId' | 'generation' | 'report' | 'onNotice'>,
   { store, keep, phase }: CheckpointPlan,
 ): CheckpointWriter {
-  const { applicationId, generation, report, onNotice } = context;
+  const { jobId, generation, report, onNotice } = context;
   return new CheckpointWriter(store, {
-    applicationId,
+    jobId,
     generation,
     keep,
     kept: phase.kept,
@@ -58,7 +58,7 @@ export interface KeptState {
   requireReadable(): void;
 }
 
-export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generation' | 'checkpoints' | 'report' | 'onNotice'>;
+export type CheckpointContext = Pick<StrategyContext, 'jobId' | 'generation' | 'checkpoints' | 'report' | 'onNotice'>;
 
 /**
  * Restores the phase's newest intact checkpoint. Call it only on the rank that reads and writes checkpoints.
@@ -66,12 +66,12 @@ export type CheckpointContext = Pick<StrategyContext, 'applicationId' | 'generat
  * @throws TonyError CHECKPOINT_MISMATCH.
  */
 export async function restoreNewest(context: CheckpointContext, state: KeptState): Promise<TrainingPosition | null> {
-  const { applicationId, generation, checkpoints, onNotice } = context;
+  const { jobId, generation, checkpoints, onNotice } = context;
   if (checkpoints === null) {
     return null;
   }
   const { store, phase } = checkpoints;
-  await store.retireOlderThan({ applicationId, generation });
+  await store.retireOlderThan({ jobId, generation });
   const restore = async (opened: OpenedCheckpoint) =>
     await state.restore(await store.readTensors(opened), opened.position.iterations, { where: opened.uri, isShared: false });
   const found = await phase.newest(store, restore, onNotice);

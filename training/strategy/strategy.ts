@@ -25,7 +25,7 @@ export interface CheckpointPlan {
 export interface StrategyContext {
   readonly tf: typeof tfjs;
   readonly model: CompiledModel;
-  readonly applicationId: string;
+  readonly jobId: string;
   readonly generation: number;
   /** The checkpoint plan, or null if the run does not write checkpoints. */
   readonly checkpoints: CheckpointPlan | null;

@@ -118,7 +118,7 @@ function environmentOf(ring: Ring): FitEnvironment {
     tf,
     strategy: allReduceStrategy(ring),
     storage: new FileStorage(),
-    applicationId: '',
+    jobId: '',
     generation: 1,
     phase: new Phases('').begin('fit'),
     checkpoints: null,

@@ -25,7 +25,7 @@ export interface World {
   /** Each rank's clock, which measures `everyMs`. */
   readonly clocks?: readonly (() => number)[];
   readonly generation?: number;
-  readonly applicationId?: string;
+  readonly jobId?: string;
   /** Each rank's phases. Default: new phases for each call. */
   readonly phases?: readonly Phases[];
   /** Each rank's checkpoint orders. Default: none. */
@@ -47,16 +47,16 @@ export async function fitTogether(
 ): Promise<FitHistory[]> {
   const rings = await ringOf(models.length);
   const storage = new FileStorage();
-  const { applicationId = 'application_1_0001' } = world;
+  const { jobId = 'application_1_0001' } = world;
   return await Promise.all(
     rings.map((ring, rank) => {
       const environment: FitEnvironment = {
         tf,
         strategy: allReduceStrategy(ring),
         storage,
-        applicationId,
+        jobId,
         generation: world.generation ?? 1,
-        phase: world.phases?.[rank]?.begin('fit') ?? new Phases(applicationId).begin('fit'),
+        phase: world.phases?.[rank]?.begin('fit') ?? new Phases(jobId).begin('fit'),
         checkpoints:
           world.folder === undefined
             ? null

@@ -131,7 +131,7 @@ export class Gangs {
     );
     const common = {
       version: 1,
-      ...{ applicationId: 'application_1_0001', jobName: name, generation, taskWorldSize: workers, strategy, wire },
+      ...{ jobId: 'application_1_0001', jobName: name, generation, taskWorldSize: workers, strategy, wire },
       ringKey: randomBytes(32).toString('base64'),
       checkpoint: { dir: fileUri(path.join(this.folder, name, 'checkpoints')), everySteps: 5, everyMs: null, keep: 2 },
       summaryDir: fileUri(path.join(this.folder, name, 'summaries')),

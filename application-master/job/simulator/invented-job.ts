@@ -33,7 +33,7 @@ export function inventJob(random: Random): FrozenJob {
     roles.push(role({ name: 'tensorboard', kind: 'sidecar', restart, spare: random.chance(0.7) }));
   }
   const number = random.between(1, 9999);
-  const applicationId = `application_1_${number}`;
+  const jobId = `application_1_${number}`;
   // In every third job, programs may keep running for longer than all other limits.
   const gracePeriodMs = number % 3 === 0 ? 45_000 : 3_000;
   const job = frozen({
@@ -45,7 +45,7 @@ export function inventJob(random: Random): FrozenJob {
     strategy: serves ? { type: 'parameter-server', staleness: null } : { type: 'all-reduce' },
   });
   // Every second job has long leases.
-  return { ...job, applicationId, cluster: { kind: 'yarn', hadoop: {}, ...(number % 2 === 0 && { masterReplacementMs: 300_000 }) } };
+  return { ...job, jobId, cluster: { kind: 'yarn', hadoop: {}, ...(number % 2 === 0 && { masterReplacementMs: 300_000 }) } };
 }
 
 /** Makes some gangs wait for a preparation role, and some evaluators wait for the workers. */

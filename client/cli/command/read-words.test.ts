@@ -81,7 +81,7 @@ test('an option takes the next word as its value, unless that word is an option 
 test('each value of a list needs its own option', () => {
   expect(check('events', '--type', 'task', '--type', 'job', 'local_1_0001')).toMatchObject({
     type: ['task', 'job'],
-    application: 'local_1_0001',
+    job: 'local_1_0001',
   });
   expect(() => check('events', '--type', 'task', 'job', 'local_1_0001')).toThrow('Unexpected argument "local_1_0001".');
 });
@@ -110,7 +110,7 @@ test('values have the types that their options declare, and defaults where none 
 test('a short option has the meaning that its command gives it', () => {
   expect(check('submit', '-f', 'a.yaml', '-d', '-o', 'json')).toMatchObject({ conf: 'a.yaml', detach: true, output: 'json' });
   expect(check('submit', '--file=a.yaml')).toMatchObject({ conf: 'a.yaml' });
-  expect(check('logs', '-f', 'local_1_0001', '-n5')).toMatchObject({ follow: true, application: 'local_1_0001', tail: 5 });
+  expect(check('logs', '-f', 'local_1_0001', '-n5')).toMatchObject({ follow: true, job: 'local_1_0001', tail: 5 });
   expect(check('submit', 'a.yaml', '-q')).toMatchObject({ job: 'a.yaml', conf: undefined, quiet: true });
   expect(() => check('submit', 'a.yaml', '-f', 'b.yaml')).toThrow('--conf and a.yaml cannot be combined.');
   expect(() => check('submit', '-f')).toThrow('--conf requires a value.');
@@ -127,7 +127,7 @@ test('words that look like numbers remain text', () => {
 });
 
 test('words after -- are not options', () => {
-  expect(check('logs', '-f', '--', 'local_1_0001')).toMatchObject({ follow: true, application: 'local_1_0001' });
+  expect(check('logs', '-f', '--', 'local_1_0001')).toMatchObject({ follow: true, job: 'local_1_0001' });
   expect(check('exec', 'local_1_0001', 'worker:0', '--', 'ls', '-l', '--', 'x')).toMatchObject({ command: ['ls', '-l', '--', 'x'] });
 });
 

@@ -224,7 +224,7 @@ function checkPositionals({ path, runs, positionals: words, rest }: ReadWords): 
   const name = nameOf(path);
   if (lacking !== undefined) {
     throw new TonyError('USAGE', `${name} requires ${describePlace(lacking)}.`, {
-      hint: lacking.name === 'application' ? '' : helpHint(path),
+      hint: lacking.name === 'job' ? '' : helpHint(path),
     });
   }
   if (runs.commands.length > 0 && words.length === 0) {
@@ -305,10 +305,10 @@ function impossibleChoice(place: string, choices: readonly string[], value: stri
   });
 }
 
-/** Describes a missing positional, for example `an application ID, such as application_...`. */
+/** Describes a missing positional, for example `a job ID, such as application_...`. */
 function describePlace({ name, describe, choices }: Positional): string {
-  if (name === 'application') {
-    return 'an application ID, such as application_1795225023264_0001';
+  if (name === 'job') {
+    return 'a job ID, such as application_1795225023264_0001';
   }
   const brief = choices.length > 0 ? choices.join(', ') : describe;
   return `${name.toUpperCase()}${brief === '' ? '' : `: ${brief.replace(/\.$/, '')}`}`;

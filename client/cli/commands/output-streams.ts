@@ -22,7 +22,7 @@ export interface Conversation {
 /**
  * Chooses how the command shows its output, and whether it reads the user's answers.
  * @param options.isLocal whether the job runs on this machine
- * @param options.quiet whether to print only the application ID, program output and failures
+ * @param options.quiet whether to print only the job ID, program output and failures
  */
 export async function openConversation(format: OutputFormat, { isLocal = false, quiet = false } = {}): Promise<Conversation> {
   const write = (text: string): void => void process.stdout.write(text);

@@ -70,7 +70,7 @@ export const JOB = {
   parse: (text: string) => (/^(application|local)_/.test(text) ? checkId(text) : text),
 } as const;
 
-export const APPLICATION_ID = {
+export const JOB_ID = {
   type: 'string',
   demandOption: true,
   describe: 'Job ID, e.g. application_1795225023264_0001',

@@ -58,9 +58,12 @@ const RUNNING = { ...application, id: 'application_1_0002', name: 'mnist', state
 const ENDED = { ...application, id: 'application_1_0001', name: 'cifar', state: 'FINISHED', finalStatus: 'SUCCEEDED' };
 const offered = (...words: string[]) => completionLines(COMMAND_LINE, words);
 
-/** Waits for a condition. `vi.waitFor` would advance the fake clock. */
+/** Waits for a condition, for at most 20 s. `vi.waitFor` would advance the fake clock. */
 async function until(condition: () => boolean): Promise<void> {
+  const deadline = Date.now() + 20_000;
   while (!condition()) {
+    // Without a limit, the loop of a failing test would keep the process of the tests alive.
+    expect(Date.now()).toBeLessThan(deadline);
     await new Promise((resolve) => setImmediate(resolve));
   }
 }

@@ -115,11 +115,11 @@ const RUNNING_ONLY: ReadonlySet<string> = new Set(['kill', 'attach', 'top', 'fee
 
 /** Returns the candidates for the value of an option or positional. */
 export const VALUES: Readonly<Record<string, (typed: Typed, current: string) => Promise<Suggestions> | Suggestions>> = {
-  application: jobs,
+  job: jobs,
   task: tasks,
   queue: queues,
   topic: topics,
-  job: () => 'files',
+  'job-file': () => 'files',
   conf: () => 'files',
   to: () => 'files',
   folder: () => 'folders',

@@ -43,7 +43,7 @@ test('offers the choices of an option, and requests other values by the name of 
     positionals: ['application_1_0001'],
     values: { 'resource-manager': 'rm:8088' },
   });
-  expect(words(wantedAt(root, ['kill', 'a', '']))).not.toContain('value of application');
+  expect(words(wantedAt(root, ['kill', 'a', '']))).not.toContain('value of job');
 });
 
 test('wantedAt accepts any words without an error', () => {

@@ -7,7 +7,7 @@ import { describeJob } from './describe-job.ts';
 
 const ID = 'application_1700000000000_0001';
 const yarn = {
-  applicationId: ID,
+  jobId: ID,
   name: 'mnist',
   user: 'alice',
   queue: 'root.gpu',

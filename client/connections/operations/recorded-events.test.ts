@@ -30,7 +30,7 @@ async function job(looksUntilEnd: number, { away = 0 } = {}): Promise<JobConnect
     id: 'local_1_0001',
     trackingUrl: null,
     records: noRecords({
-      place: async () => (isOver() ? { applicationId: 'local_1_0001', user: 'alice', folder: fileUri(history) } : null),
+      place: async () => (isOver() ? { jobId: 'local_1_0001', user: 'alice', folder: fileUri(history) } : null),
       ask: async (resource) => {
         const after = Number(/^events\?after=(\d+)$/.exec(resource)?.[1] ?? Number.NaN);
         const entries = ALL.slice(0, looks).slice(after);

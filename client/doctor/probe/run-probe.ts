@@ -154,7 +154,7 @@ async function stagedSubmission(
     const uris = resources.map(({ uri }) => uri);
     const order: ProbeOrder = {
       version: 1,
-      applicationId,
+      jobId: applicationId,
       user,
       staging,
       submittedAt: Date.now(),

@@ -4,7 +4,7 @@ import { printable, type Terminal } from '../../terminal/terminal.ts';
 import { reportLines } from '../lines/report-lines.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 
-/** Output streams for a quiet command. `stdout` receives the application ID, and `stderr` the report of a failed job. */
+/** Output streams for a quiet command. `stdout` receives the job ID, and `stderr` the report of a failed job. */
 export interface QuietStreams {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
@@ -12,7 +12,7 @@ export interface QuietStreams {
   readonly writeLog: (lines: readonly LogLine[]) => Promise<void>;
 }
 
-/** Output for scripts. Prints only the application ID, the output of the requested programs, and the cause of a failure. */
+/** Output for scripts. Prints only the job ID, the output of the requested programs, and the cause of a failure. */
 export class QuietOutput implements JobOutput {
   readonly #streams: QuietStreams;
   readonly #terminal: Terminal;

@@ -56,7 +56,7 @@ test("details and table contain no control characters from a job's files", () =>
     { ...entry, type: evil, message: evil },
     { ...entry, type: 'task-failed', failure },
   ];
-  const place = { applicationId: 'application_1_0001', user: evil, folder: evil };
+  const place = { jobId: 'application_1_0001', user: evil, folder: evil };
   const lines = [...historyDetails({ folder: evil, status, entries }, terminal), ...historyTable([{ place, status }], terminal, true)];
   expect(lines.join('\n')).not.toMatch(/(?!\n)\p{Cc}|\u202e/u);
 });

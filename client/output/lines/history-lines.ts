@@ -21,7 +21,7 @@ export function historyTable(jobs: readonly HistoryJob[], terminal: Terminal, wi
   return fittedTable(
     jobs,
     [
-      { title: 'JOB', cell: ({ place }) => place.applicationId, keep: 6 },
+      { title: 'JOB', cell: ({ place }) => place.jobId, keep: 6 },
       { title: 'NAME', cell: ({ status }) => oneLine(status.name) || '-', least: 8, keep: 1 },
       { title: 'USER', cell: ({ place }) => clip(oneLine(place.user), LONGEST_USER), keep: 4, when: () => withUsers },
       { title: 'STATE', cell: ({ status }) => status.state, style: ({ status }) => jobStyle(status.state), keep: 5 },

@@ -86,7 +86,7 @@ test('list, history and status show the same duration of an ended job: from its 
   // The job waited 4 minutes for its ApplicationMaster and its quotas.
   const status = jobStatus({ state: 'succeeded', createdAt: 1_000, startedAt: 241_000, finishedAt: 301_400 });
   const { id, user } = status;
-  const place = { applicationId: id, user, folder: 'hdfs://nn/h' };
+  const place = { jobId: id, user, folder: 'hdfs://nn/h' };
   const [, listed] = jobListLines([listedJob(jobInfo(status))], plain(100), { withUsers: false, now: 9e9 });
   const [, past] = historyTable([{ place, status }], plain(100), false);
   const [state, details] = [

@@ -6,7 +6,7 @@ import { horovodDefaults, horovodProcesses } from './variables.ts';
 const network = { rendezvousPort: 4711, interface: 'eth0' };
 
 function place(members: readonly GangMember[], role = 'worker', index = 1): GangPlace {
-  return { applicationId: 'application_1_0001', generation: 1, role, index, maxRestarts: 3, members };
+  return { jobId: 'application_1_0001', generation: 1, role, index, maxRestarts: 3, members };
 }
 
 it("sets horovodrun's variables; each task is a host, even on a shared node", () => {

@@ -4,7 +4,7 @@ import { member } from '../testing/member.ts';
 import { jaxEnvironment } from './framework.ts';
 
 const place: GangPlace = {
-  applicationId: 'application_1_0001',
+  jobId: 'application_1_0001',
   generation: 1,
   role: 'worker',
   index: 0,

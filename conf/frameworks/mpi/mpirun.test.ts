@@ -8,7 +8,7 @@ const member = (index: number, host: string, processes: number, taskRank: number
 };
 
 function place(members: readonly GangMember[]): GangPlace {
-  return { applicationId: 'application_1_0001', generation: 1, role: 'worker', index: 0, maxRestarts: 3, members };
+  return { jobId: 'application_1_0001', generation: 1, role: 'worker', index: 0, maxRestarts: 3, members };
 }
 
 test('each task with a rank is a node with as many slots as processes, in rank order', () => {

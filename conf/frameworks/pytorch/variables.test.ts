@@ -4,7 +4,7 @@ import { member } from '../testing/member.ts';
 import { pytorchDefaults, pytorchProcesses } from './variables.ts';
 
 const place: GangPlace = {
-  applicationId: 'application_1_0001',
+  jobId: 'application_1_0001',
   generation: 3,
   role: 'worker',
   index: 1,

@@ -27,7 +27,7 @@ export function pytorchProcesses(place: GangPlace): Record<string, string>[] {
     ROLE_NAME: place.role,
     ROLE_RANK: String(beforeInRole + local),
     ROLE_WORLD_SIZE: String(processesIn(ofRole)),
-    TORCHELASTIC_RUN_ID: place.applicationId,
+    TORCHELASTIC_RUN_ID: place.jobId,
     TORCHELASTIC_RESTART_COUNT: String(place.generation - 1),
     TORCHELASTIC_MAX_RESTARTS: String(place.maxRestarts),
     // With `True`, rank 0 would expect the launcher to run the store.

@@ -7,7 +7,7 @@ import { member } from '../testing/member.ts';
 import { prepareRay } from './prepare-ray.ts';
 
 const task: FrameworkTask = {
-  applicationId: 'application_1_0001',
+  jobId: 'application_1_0001',
   generation: 2,
   role: 'worker',
   index: 0,

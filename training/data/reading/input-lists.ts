@@ -79,7 +79,7 @@ export class InputLists implements ComparedTimes {
     if (task === null) {
       return InputLists.create(null);
     }
-    const keeper = { storage: storageOnDemand(), folder: listFolder(task.checkpoint.dir), job: task.applicationId };
+    const keeper = { storage: storageOnDemand(), folder: listFolder(task.checkpoint.dir), job: task.jobId };
     InputLists.#ofJob ??= InputLists.create(keeper, { comparesLocalTimes: task.hadoop === null });
     return InputLists.#ofJob;
   }

@@ -79,7 +79,7 @@ test.each(FILE_SYSTEMS)('predict writes one result for each record of each file:
   const { storage, folder } = await open(root);
   const output = fileUri(await folderWith());
   const cluster = {
-    ...{ storage: both(storage), role: 'worker', index: 0, generation: 1, applicationId: 'application_1_0001' },
+    ...{ storage: both(storage), role: 'worker', index: 0, generation: 1, jobId: 'application_1_0001' },
     ...{ share: { index: 0, count: 1 }, outputUri: output, report: () => {} },
   } as unknown as Cluster;
   const report = await predict(cluster, lines(folder), (records) => records, { output: 'results' });

@@ -29,7 +29,7 @@ const piece = z.object({ variable: count, from: count, count });
 const shape = z.array(count);
 const variable = z.object({ name: z.string(), tensor: z.string(), shape });
 const storedShape = z.object({ name: z.string(), dtype: z.enum(['float32', 'int32', 'bool']), shape, bytes: count });
-const pending = z.object({ step: count, uri: z.string(), applicationId: z.string(), generation: count });
+const pending = z.object({ step: count, uri: z.string(), jobId: z.string(), generation: count });
 
 /** An OptimizerState. The body contains the slot values for the pieces on this server. */
 const optimizerState = z.object({

@@ -44,7 +44,7 @@ async function start({ everySteps = 0, ...world }: ServerWorld & { readonly ever
       const lost: string[] = [];
       let runs = 0;
       return {
-        ...{ tf, storage, reports, lost, generation, applicationId: 'application_1_0001', summaries: null },
+        ...{ tf, storage, reports, lost, generation, jobId: 'application_1_0001', summaries: null },
         phase: new Phases('application_1_0001').begin('fit'),
         strategy: parameterServerStrategy({
           ...optionsOf(rank),
@@ -87,7 +87,7 @@ async function trainAlone(
     ...{ rank: 0, worldSize: 1, generation: 1, key: new Secret(new Uint8Array(0)), addresses: [], onLost: () => {} },
     listener: { fd: null, host: '127.0.0.1', port: 0 },
   });
-  const environment = { tf, strategy: allReduceStrategy(ring), generation: 1, applicationId: '', summaries: null, checkpoints };
+  const environment = { tf, strategy: allReduceStrategy(ring), generation: 1, jobId: '', summaries: null, checkpoints };
   const phase = new Phases('').begin('fit');
   return await fitModel({ ...environment, phase, storage: new FileStorage(), report: () => {} }, trained, data, options);
 }

@@ -74,7 +74,7 @@ test('a server sends `held` to its worker while it reads or writes a checkpoint'
   const dir = fileUri(await folder());
   const { session, client } = start(dir);
   const store = new CheckpointStore(new FileStorage(), dir);
-  const origin = { applicationId: 'application_1_0001', generation: 1 };
+  const origin = { jobId: 'application_1_0001', generation: 1 };
   const during = async (id: number, message: ServerAsk, body = NOTHING) => {
     client.held.length = 0;
     const handled = session.handle(client, id, message, body);
@@ -110,7 +110,7 @@ test('a server keeps the copy that it is writing while further captures arrive',
   for (let step = 2; step < 10; step++) {
     await session.handle(client, 3, { ask: 'capture', step, writing: 1 }, NOTHING);
   }
-  const pending = await store.beginSave(1, { applicationId: 'application_1_0001', generation: 1 });
+  const pending = await store.beginSave(1, { jobId: 'application_1_0001', generation: 1 });
   const write = async (step: number) => await session.handle(client, 4, { ask: 'write', step, dir, pending, index: 0, count: 1 }, NOTHING);
   await write(1);
   await write(9);
@@ -125,7 +125,7 @@ test('a server reads and writes only the checkpoint folder of its job', async ()
   await session.handle(client, 1, PREPARE, WEIGHTS);
   await session.handle(client, 2, { ask: 'open' }, NOTHING);
   await session.handle(client, 3, { ask: 'capture', step: 5, writing: null }, NOTHING);
-  const pending = await store.beginSave(5, { applicationId: 'application_1_0001', generation: 1 });
+  const pending = await store.beginSave(5, { jobId: 'application_1_0001', generation: 1 });
   const write = { ask: 'write', step: 5, dir: fileUri(other), pending, index: 0, count: 1 } as const;
   await expect(session.handle(client, 4, write, NOTHING)).rejects.toMatchObject({ code: 'CHECKPOINT_FAILED' });
   for (const uri of [`${fileUri(other)}/step-5-a`, `${pending.uri}/../../../../${other.split('/').at(-1)}/step-5-a`]) {

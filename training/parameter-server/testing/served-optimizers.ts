@@ -60,7 +60,7 @@ const data = { x: { values: pixels, shape: [96, 12, 12, 1] }, y: { values: targe
 
 async function train(strategy: StrategyFactory, optimizer: tfjs.Optimizer, epochs: number): Promise<Float32Array[]> {
   const model = makeModel(optimizer);
-  const environment = { tf, strategy, generation: 1, applicationId: '', summaries: null, checkpoints: null, report: () => {} };
+  const environment = { tf, strategy, generation: 1, jobId: '', summaries: null, checkpoints: null, report: () => {} };
   const phase = new Phases('').begin('fit');
   await fitModel({ ...environment, phase, storage: new FileStorage() }, model, data, { epochs, batchSize: 16 });
   const weights = model.getWeights().map((weight) => weight.dataSync() as Float32Array);

@@ -129,8 +129,8 @@ class ParameterServerStrategy implements TrainingStrategy {
 
   /** Initialises the servers from the newest valid checkpoint or, if there is none, from the chief's own weights. */
   async #prepare(remote: RemoteVariables, entry: RegisteredOptimizer, servers: ServerGroup): Promise<void> {
-    const { checkpoints, applicationId, generation } = this.#context;
-    await checkpoints?.store.retireOlderThan({ applicationId, generation });
+    const { checkpoints, jobId, generation } = this.#context;
+    await checkpoints?.store.retireOlderThan({ jobId, generation });
     if (checkpoints === null || !(await this.#prepareFromNewest(remote, entry, servers, checkpoints))) {
       await this.#fixed.put(servers, 'current');
       await remote.prepare(entry, null, null);
@@ -286,11 +286,11 @@ class ParameterServerStrategy implements TrainingStrategy {
   }
 
   async #save({ position, fixed }: Captured): Promise<void> {
-    const { applicationId, generation, checkpoints } = this.#context;
+    const { jobId, generation, checkpoints } = this.#context;
     const { store } = checkpoints as CheckpointPlan;
     const { servers } = this.#run;
     const { step } = position;
-    const pending = await store.beginSave(step, { applicationId, generation });
+    const pending = await store.beginSave(step, { jobId, generation });
     const count = servers.size + 1;
     const answers = await servers.askAll((index) => ({ head: { ask: 'write', step, dir: store.dir, pending, index, count } }));
     const written = answers.map(({ head }) => writeAnswer.parse(head).shard as ShardDescription);

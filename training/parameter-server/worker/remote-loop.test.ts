@@ -185,7 +185,7 @@ test('one optimizer may alternate between step and fit', async () => {
   };
   const phases = new Phases('');
   const environment: Omit<FitEnvironment, 'phase'> = {
-    ...{ tf, strategy: worker, generation: 1, applicationId: '', checkpoints: null, summaries: null },
+    ...{ tf, strategy: worker, generation: 1, jobId: '', checkpoints: null, summaries: null },
     report: () => {},
   };
   for (const _ of [1, 2]) {

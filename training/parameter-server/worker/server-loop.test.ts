@@ -45,7 +45,7 @@ function worldOf({ rank, worldSize, dir, generation }: Place, openStrategy: (con
   const store = dir === null ? null : new CheckpointStore(storage, fileUri(dir));
   const open = async <T, State extends Json>(options: LoopOptions<T, State>) => {
     const environment: LoopEnvironment = {
-      ...{ tf, storage, generation, applicationId: 'application_1_0001', rank, worldSize, openStrategy, stepsTogether: false },
+      ...{ tf, storage, generation, jobId: 'application_1_0001', rank, worldSize, openStrategy, stepsTogether: false },
       phase: phases.begin('loop', options.name),
       checkpoints: store === null ? null : { store, everySteps: 3, keep: 2 },
       stopOrders: store === null ? null : new StopOrders(storage, store.dir),

@@ -182,7 +182,7 @@ export class Lane {
       strategy === 'parameter-server' ? { type: strategy, staleness: workers === 1 ? null : 0 } : { type: 'all-reduce' };
     const common = {
       version: 1,
-      ...{ applicationId: 'application_1_0001', jobName: 'equality', generation, taskWorldSize: workers, members },
+      ...{ jobId: 'application_1_0001', jobName: 'equality', generation, taskWorldSize: workers, members },
       ringKey: randomBytes(32).toString('base64'),
       strategy: chosen,
       wire: { dtype: strategy === 'float16' ? 'float16' : 'float32', security: 'none' },

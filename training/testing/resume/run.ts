@@ -216,7 +216,7 @@ async function runRank(program: ResumeProgram, own: Gang['ranks'][number], { fol
     }
   };
   const environment = {
-    ...{ tf, strategy: own.strategy, storage, applicationId: APPLICATION, generation },
+    ...{ tf, strategy: own.strategy, storage, jobId: APPLICATION, generation },
     checkpoints: { store, everySteps: program.everySteps, keep: 2 },
     stopOrders: new StopOrders(storage, store.dir),
     ...{ summaries: null, report: () => {} },

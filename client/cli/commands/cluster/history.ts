@@ -2,7 +2,7 @@ import { JOB_STATES, type JobState } from '../../../../conf/status/status.ts';
 import { closing } from '../../../../platform/async/closing.ts';
 import type { Terminal } from '../../../terminal/terminal.ts';
 import { defineCommand, defineGroup, parsedText, wholeNumber } from '../../command/command.ts';
-import { APPLICATION_ID, CLUSTER_ONLY, CLUSTER_OPTIONS, DRY_RUN_OPTION, durationText, OUTPUT_OPTION } from '../shared-options.ts';
+import { CLUSTER_ONLY, CLUSTER_OPTIONS, DRY_RUN_OPTION, durationText, JOB_ID, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 const LOCAL_OPTION = {
@@ -50,19 +50,19 @@ const listCommand = defineCommand({
 const OWNER_OPTION = { user: { type: 'string', describe: 'User who submitted the job, if known' } } as const;
 
 const showCommand = defineCommand({
-  command: 'show <application>',
+  command: 'show <job>',
   describe: 'Show what happened during a job and why it failed',
-  positionals: { application: APPLICATION_ID },
+  positionals: { job: JOB_ID },
   options: { ...OWNER_OPTION, ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
-  handler: async ({ application, user, output, ...options }) => {
+  handler: async ({ job, user, output, ...options }) => {
     const { openHistoryStore } = await import('../../../history/open-store.ts');
     const { findPlace } = await import('../../../records/find-place.ts');
     const { readRecord } = await import('../../../records/job-record.ts');
     const { storedStatus } = await import('../../../records/stored-status.ts');
     const { checkId } = await import('../../../connections/check-id.ts');
     const { jobInfo } = await import('../../../../conf/status/job-info.ts');
-    await closing(await openHistoryStore({ ...options, local: checkId(application) === 'local' }), async (store) => {
-      const place = await findPlace(store, application, user);
+    await closing(await openHistoryStore({ ...options, local: checkId(job) === 'local' }), async (store) => {
+      const place = await findPlace(store, job, user);
       const record = await readRecord(store.storage, place, true);
       const answer = record.final === null ? (await store.answers([place])).get(place.folder) : undefined;
       const status = storedStatus(record, answer ?? 'forgotten');
@@ -143,12 +143,12 @@ const pruneCommand = defineCommand({
       await reportPruned(pruneHistory(store, { user: allUsers ? null : store.user, olderThanMs, dryRun, now: Date.now() }), {
         output,
         dryRun,
-        value: ({ place: { applicationId, user, folder }, bytes, writtenAt }) => {
-          return { id: applicationId, user, places: { history: folder }, bytes, writtenAt };
+        value: ({ place: { jobId, user, folder }, bytes, writtenAt }) => {
+          return { id: jobId, user, places: { history: folder }, bytes, writtenAt };
         },
-        text: ({ place: { applicationId, user }, bytes, writtenAt }) => {
+        text: ({ place: { jobId, user }, bytes, writtenAt }) => {
           const day = shortTime(writtenAt).slice(0, 10);
-          return `${applicationId}${allUsers ? ` of ${user}` : ''} (${formatBytes(bytes)}, last written ${day})`;
+          return `${jobId}${allUsers ? ` of ${user}` : ''} (${formatBytes(bytes)}, last written ${day})`;
         },
         count: (jobs) => counted(jobs, 'history', 'histories'),
       });

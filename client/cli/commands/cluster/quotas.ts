@@ -20,17 +20,17 @@ const showCommand = defineCommand({
 });
 
 const checkCommand = defineCommand({
-  command: 'check [conf]',
+  command: 'check [job-file]',
   describe: 'Check whether a job is within all limits; the exit code is 4 if it is not',
-  positionals: { conf: { type: 'string', default: 'job.yaml', describe: 'Path to the job file' } },
+  positionals: { 'job-file': { type: 'string', default: 'job.yaml', describe: 'Path to the job file' } },
   options: {
     set: { ...SET_OPTION, default: [], describe: 'Override a value, e.g. roles.worker.instances=4' },
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ conf, set, output, ...options }) => {
+  handler: async ({ jobFile, set, output, ...options }) => {
     const { readJob } = await import('../../../../conf/resolve/load-job.ts');
-    const { parse } = await readJob(conf);
+    const { parse } = await readJob(jobFile);
     const { describeViolations, ownerOf, violationsOfWhole } = await import('../../../quotas/check-quotas.ts');
     const { withCluster } = await import('../../../cluster/with-cluster.ts');
     const { knownNames, unknownNameLines, unknownNames } = await import('../../../cluster/unknown-quota-names.ts');

@@ -3,7 +3,7 @@ import { SHELLS } from '../../completion/shells.ts';
 
 export const completionCommand = defineCommand({
   command: 'completion <shell>',
-  describe: 'Print a script that lets your shell complete commands, options, application IDs and tasks',
+  describe: 'Print a script that lets your shell complete commands, options, job IDs and tasks',
   positionals: { shell: { choices: SHELLS, demandOption: true, describe: 'Your shell' } },
   examples: [
     ['source <(tony-ts completion bash)', 'in ~/.bashrc'],

@@ -4,14 +4,14 @@ import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 export const describeCommand = defineCommand({
-  command: 'describe <application>',
+  command: 'describe <job>',
   describe: 'Show all details of a job: first failure, YARN state, roles, tasks, checkpoints, folders, configuration',
-  positionals: { application: JOB },
+  positionals: { job: JOB },
   options: { ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
-  handler: async ({ application, output, ...cluster }) => {
+  handler: async ({ job, output, ...cluster }) => {
     const { connectNamed } = await import('../job-named.ts');
     const { describeJob } = await import('../../../connections/operations/describe-job.ts');
-    await closing(await connectNamed(application, cluster), async (connection) => {
+    await closing(await connectNamed(job, cluster), async (connection) => {
       const description = await describeJob(connection);
       await show(output, 'JobDescription', [description], async (terminal) => {
         const { descriptionLines } = await import('../../../output/lines/description-lines.ts');

@@ -6,9 +6,9 @@ import { defineCommand } from '../../command/command.ts';
 import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 
 export const eventsCommand = defineCommand({
-  command: 'events <application>',
+  command: 'events <job>',
   describe: "Show a job's events in order",
-  positionals: { application: JOB },
+  positionals: { job: JOB },
   options: {
     follow: { alias: 'f', type: 'boolean', default: false, describe: 'Continue until the job ends' },
     type: {
@@ -19,12 +19,12 @@ export const eventsCommand = defineCommand({
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ application, follow, type = [], output, ...cluster }) => {
+  handler: async ({ job, follow, type = [], output, ...cluster }) => {
     const { connectNamed } = await import('../job-named.ts');
     const { jobEvents } = await import('../../../connections/operations/recorded-events.ts');
     const { printable, terminalOf } = await import('../../../terminal/terminal.ts');
     const write = output === 'table' ? await lineWriter() : await eventWriter(output);
-    await closing(await connectNamed(application, cluster), async (connection) => {
+    await closing(await connectNamed(job, cluster), async (connection) => {
       const types = type.flatMap((each) => each.split(',')).filter((each) => each !== '');
       const terminal = terminalOf(process.stderr);
       const onNotice = (message: string) => void process.stderr.write(`${terminal.paint('yellow', printable(message))}\n`);

@@ -8,16 +8,16 @@ import { CLUSTER_OPTIONS, type ClusterArguments, JOB, OUTPUT_OPTION } from '../s
 import { show } from '../show.ts';
 
 export const killCommand = defineCommand({
-  command: 'kill <application..>',
+  command: 'kill <job..>',
   foreignNames: ['stop', 'cancel', 'delete', 'rm'],
   describe: 'Kill jobs; in a terminal, first show what will be lost and ask for confirmation',
-  positionals: { application: { ...JOB, array: true } },
+  positionals: { job: { ...JOB, array: true } },
   options: {
     yes: { alias: 'y', type: 'boolean', default: false, describe: 'Do not ask for confirmation' },
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ application: applications, yes, output, ...cluster }) => {
+  handler: async ({ job: applications, yes, output, ...cluster }) => {
     const { jobId } = await import('../job-named.ts');
     // No job ends because of a mistyped name of another job.
     const ids = await Promise.all(applications.map((application) => jobId(application, cluster)));

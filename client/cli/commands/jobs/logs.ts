@@ -12,10 +12,10 @@ function logSource(text: string): void {
 }
 
 export const logsCommand = defineCommand({
-  command: 'logs <application> [task]',
+  command: 'logs <job> [task]',
   describe: "Show the output of a job's programs",
   positionals: {
-    application: JOB,
+    job: JOB,
     task: { type: 'string', describe: 'ROLE, ROLE:INDEX or master; all tasks by default', parse: logSource },
   },
   options: {
@@ -28,7 +28,7 @@ export const logsCommand = defineCommand({
   epilogue:
     'With -f, the lines of all tasks appear as the programs write them. Without -f, the command prints one container after another.\n' +
     "tony-ts logs writes the programs' stderr to its own stderr. The exit code after Ctrl-C is 130.",
-  handler: async ({ application, task, tail, follow, executor, output, ...cluster }) => {
+  handler: async ({ job, task, tail, follow, executor, output, ...cluster }) => {
     const { connectNamed } = await import('../job-named.ts');
     const { INTERRUPTED } = await import('../../../terminal/interrupts.ts');
     const { jobLogs } = await import('../../../connections/operations/job-logs.ts');
@@ -41,7 +41,7 @@ export const logsCommand = defineCommand({
     const write = output === 'table' ? null : await valueWriter(output);
     const lines = new LogLines({ prefixed: task === undefined || !(task.includes(':') || task === 'master') });
     const text = new LineOutput();
-    const connection = await connectNamed(application, cluster);
+    const connection = await connectNamed(job, cluster);
     const interrupted = new AbortController();
     void untilSignal().then(() => interrupted.abort());
     try {

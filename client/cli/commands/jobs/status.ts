@@ -5,13 +5,13 @@ import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
 
 export const statusCommand = defineCommand({
-  command: 'status <application>',
+  command: 'status <job>',
   describe: 'Show the state of a job, or how it ended',
-  positionals: { application: JOB },
+  positionals: { job: JOB },
   options: { ...OUTPUT_OPTION, ...CLUSTER_OPTIONS },
-  handler: async ({ application, output, ...cluster }) => {
+  handler: async ({ job, output, ...cluster }) => {
     const { connectNamed } = await import('../job-named.ts');
-    await closing(await connectNamed(application, cluster), async (connection) => {
+    await closing(await connectNamed(job, cluster), async (connection) => {
       const observed = await connection.observe();
       const pages = isOver(observed) ? null : await connection.pages();
       const job = { ...observed, urls: { ...observed.urls, pages } };

@@ -7,9 +7,9 @@ import { jobLoader } from './submit.ts';
 test('options override the values of the job file, and those that --set gives', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'tony-ts-submit-test-'));
   onTestFinished(() => rm(folder, { recursive: true }));
-  const job = path.join(folder, 'job.yaml');
-  await writeFile(job, 'name: a\nframework: none\nsource: null\ncommand: x\nenv: {A: "0", D: d}\nroles: {worker: {}}\n');
-  const load = await jobLoader({ job, name: 'x: y', queue: 'ml', env: ['A=1', 'B=two "words"', 'C=x=y'] });
+  const jobFile = path.join(folder, 'job.yaml');
+  await writeFile(jobFile, 'name: a\nframework: none\nsource: null\ncommand: x\nenv: {A: "0", D: d}\nroles: {worker: {}}\n');
+  const load = await jobLoader({ jobFile, name: 'x: y', queue: 'ml', env: ['A=1', 'B=two "words"', 'C=x=y'] });
   expect(await load({ set: ['name=z', 'env.E=e'] })).toMatchObject({
     name: 'x: y',
     queue: 'ml',

@@ -20,7 +20,7 @@ const PAGES_MS = 5_000;
 /** The arguments that describe the job. */
 interface JobArguments extends Omit<CommandJob, 'words'> {
   readonly conf?: string | undefined;
-  readonly job?: string | undefined;
+  readonly jobFile?: string | undefined;
   /** Words after `--`. */
   readonly command?: readonly string[] | undefined;
 }
@@ -50,15 +50,15 @@ const COMMAND_OPTIONS = {
 } as const;
 
 export const submitCommand = defineCommand({
-  command: 'submit [job] [command..]',
+  command: 'submit [job-file] [command..]',
   foreignNames: ['run', 'launch', 'apply', 'create'],
   describe: 'Run a job and follow it; the exit code reflects its result',
   positionals: {
-    job: { type: 'string', describe: 'Path to the job file [default: job.yaml]' },
+    'job-file': { type: 'string', describe: 'Path to the job file [default: job.yaml]' },
     command: wordsAfterDashes('Command for a single worker to run, instead of a job file'),
   },
   options: {
-    conf: { ...JOB_FILE_OPTION, describe: 'Path to the job file; the same as the argument', excludes: 'job' },
+    conf: { ...JOB_FILE_OPTION, describe: 'Path to the job file; the same as the argument', excludes: 'job-file' },
     name: { type: 'string', describe: 'Name of the job' },
     queue: { type: 'string', describe: 'YARN queue of the job' },
     env: { type: 'string', array: true, describe: 'An environment variable for all programs, such as EPOCHS=3', parse: splitVariable },
@@ -78,7 +78,7 @@ export const submitCommand = defineCommand({
       type: 'boolean',
       alias: 'q',
       default: false,
-      describe: 'Print only the application ID on stdout, and failures on stderr',
+      describe: 'Print only the job ID on stdout, and failures on stderr',
     },
     ...COMMAND_OPTIONS,
     ...OUTPUT_OPTION,
@@ -175,14 +175,14 @@ async function programLines(
 /** Returns a function that loads the job from its file, or creates it from the command after `--`. */
 export async function jobLoader({
   conf,
-  job = conf,
+  jobFile = conf,
   command = [],
   ...args
 }: JobArguments): Promise<(options: LoadOptions) => Promise<Job>> {
   const { name, queue, env = [], memory, vcores, gpus, framework, source } = args;
   const ofCommand = { memory, vcores, gpus, framework, source };
-  if (command.length > 0 && job !== undefined) {
-    throw new TonyError('USAGE', `The job file ${job} and a command after -- cannot be combined: a job file contains its commands.`, {
+  if (command.length > 0 && jobFile !== undefined) {
+    throw new TonyError('USAGE', `The job file ${jobFile} and a command after -- cannot be combined: a job file contains its commands.`, {
       hint: "To change a command of the job file, use --set 'command=...'.",
     });
   }
@@ -197,7 +197,7 @@ export async function jobLoader({
     });
   }
   const { readJob } = await import('../../../../conf/resolve/load-job.ts');
-  const { parse } = await readJob(job ?? 'job.yaml');
+  const { parse } = await readJob(jobFile ?? 'job.yaml');
   const own = assignments({ name, queue, env });
   return async ({ set = [], ...options }) => parse({ ...options, set: [...set, ...own] });
 }

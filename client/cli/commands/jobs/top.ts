@@ -16,29 +16,29 @@ interface Lister {
 }
 
 export const topCommand = defineCommand({
-  command: 'top [application]',
+  command: 'top [job]',
   describe: "Show a live table of a job's tasks, or of your running jobs; in a pipe, print the table once",
-  positionals: { application: { ...JOB, demandOption: false } },
+  positionals: { job: { ...JOB, demandOption: false } },
   options: {
-    'all-users': { alias: 'A', type: 'boolean', describe: "All users' jobs, not only yours", excludes: ['application', 'local'] },
-    local: { type: 'boolean', describe: 'Jobs on this machine, submitted with --local', excludes: ['application', ...CLUSTER_ONLY] },
+    'all-users': { alias: 'A', type: 'boolean', describe: "All users' jobs, not only yours", excludes: ['job', 'local'] },
+    local: { type: 'boolean', describe: 'Jobs on this machine, submitted with --local', excludes: ['job', ...CLUSTER_ONLY] },
     interval: { ...parsedText(intervalText), describe: 'Time between updates, e.g. 500ms or 5s [default: 2s]' },
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ application, allUsers = false, local = false, interval, output, ...cluster }) => {
+  handler: async ({ job, allUsers = false, local = false, interval, output, ...cluster }) => {
     const options = { input: process.stdin, output: process.stdout, intervalMs: interval ?? INTERVAL_MS };
-    if (application !== undefined) {
-      await topOfJob(application, output, cluster, options);
+    if (job !== undefined) {
+      await topOfJob(job, output, cluster, options);
     } else {
       await topOfJobs({ allUsers, local }, output, cluster, options);
     }
   },
 });
 
-async function topOfJob(application: string, output: OutputFormat, cluster: ClusterArguments, options: TopOptions): Promise<void> {
+async function topOfJob(job: string, output: OutputFormat, cluster: ClusterArguments, options: TopOptions): Promise<void> {
   const { connectNamed } = await import('../job-named.ts');
-  await closing(await connectNamed(application, cluster), async (connection) => {
+  await closing(await connectNamed(job, cluster), async (connection) => {
     if (output !== 'table') {
       return await show(output, 'Job', [await connection.observe()], () => []);
     }

@@ -3,10 +3,10 @@ import { checkedText, defineCommand } from '../../command/command.ts';
 import { CLUSTER_OPTIONS, JOB } from '../shared-options.ts';
 
 export const feedCommand = defineCommand({
-  command: 'feed <application> <feed>',
+  command: 'feed <job> <feed>',
   describe: 'Send records from standard input to a feed of a running job',
   positionals: {
-    application: JOB,
+    job: JOB,
     feed: {
       type: 'string',
       demandOption: true,
@@ -31,7 +31,7 @@ export const feedCommand = defineCommand({
     },
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ application, feed, format, producer, skipReceived, ...cluster }) => {
+  handler: async ({ job, feed, format, producer, skipReceived, ...cluster }) => {
     const { openFeed } = await import('../../../feed/feed.ts');
     const { recordsOf } = await import('../../../feed/feed-input.ts');
     const { progressLine } = await import('../../../feed/feed-progress.ts');
@@ -40,7 +40,7 @@ export const feedCommand = defineCommand({
     const line = progressLine(process.stderr);
     const stop = new AbortController();
     const { jobId } = await import('../job-named.ts');
-    const id = await jobId(application, cluster);
+    const id = await jobId(job, cluster);
     const writer = await openFeed(id, feed, {
       ...cluster,
       ...(producer === undefined ? {} : { producer }),

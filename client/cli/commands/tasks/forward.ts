@@ -4,10 +4,10 @@ import { CLUSTER_OPTIONS, JOB, TASK } from '../shared-options.ts';
 import { noticeWriter } from './run-session.ts';
 
 export const forwardCommand = defineCommand({
-  command: 'forward <application> <task> <port>',
+  command: 'forward <job> <task> <port>',
   describe: 'Forward a port on this machine to a port of a running task',
   positionals: {
-    application: JOB,
+    job: JOB,
     task: TASK,
     port: {
       type: 'string',
@@ -18,12 +18,12 @@ export const forwardCommand = defineCommand({
   },
   options: { ...CLUSTER_OPTIONS },
   epilogue: 'The command listens on 127.0.0.1, and runs until you press Ctrl-C or the job ends.',
-  handler: async ({ application, task, port, ...cluster }) => {
+  handler: async ({ job, task, port, ...cluster }) => {
     const { connectNamed } = await import('../job-named.ts');
     const { forwardPort } = await import('../../../sessions/forward-port.ts');
     const { untilSignal } = await import('../../../terminal/until-signal.ts');
     const ports = parsePorts(port);
-    const connection = await connectNamed(application, cluster);
+    const connection = await connectNamed(job, cluster);
     const onNotice = await noticeWriter();
     try {
       const forwarded = await forwardPort(connection, task, ports.port, { localPort: ports.localPort, onNotice });

@@ -122,9 +122,7 @@ async function runHead(task: TaskContext, command: string, folder: string): Prom
   if (joined !== 0) {
     return joined;
   }
-  console.log(
-    `Ray runs in ${task.taskWorldSize} tasks. Dashboard: tony-ts forward ${task.applicationId} ${task.role}:${task.index} ${dashboard}`,
-  );
+  console.log(`Ray runs in ${task.taskWorldSize} tasks. Dashboard: tony-ts forward ${task.jobId} ${task.role}:${task.index} ${dashboard}`);
   return await runUnless(lost, task, command);
 }
 

@@ -91,7 +91,7 @@ async function train(models: readonly tfjs.LayersModel[], options: FitOptions, c
           {
             tf,
             strategy: allReduceStrategy(ring),
-            applicationId: 'application_1_0001',
+            jobId: 'application_1_0001',
             generation: 1,
             phase: new Phases('application_1_0001').begin('fit'),
             checkpoints: store,

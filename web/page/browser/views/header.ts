@@ -23,7 +23,7 @@ export function Header({ status }: { status: JobInfo }): Content {
         ${tensorBoard(status)}
       </div>
       <dl class="facts">
-        <div><dt>Application</dt><dd><code>${status.id}</code> ${h(Copy, { text: status.id, what: 'application ID' })}</dd></div>
+        <div><dt>Job</dt><dd><code>${status.id}</code> ${h(Copy, { text: status.id, what: 'job ID' })}</dd></div>
         <div><dt>User</dt><dd>${status.user}</dd></div>
         <div><dt>Queue</dt><dd>${status.queue}</dd></div>
         <div><dt>Submitted</dt><dd>${submission(status)}</dd></div>
