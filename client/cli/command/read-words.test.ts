@@ -111,7 +111,7 @@ test('a short option has the meaning that its command gives it', () => {
   expect(check('submit', '-f', 'a.yaml', '-d', '-o', 'json')).toMatchObject({ conf: 'a.yaml', detach: true, output: 'json' });
   expect(check('submit', '--file=a.yaml')).toMatchObject({ conf: 'a.yaml' });
   expect(check('logs', '-f', 'local_1_0001', '-n5')).toMatchObject({ follow: true, job: 'local_1_0001', tail: 5 });
-  expect(check('submit', 'a.yaml', '-q')).toMatchObject({ job: 'a.yaml', conf: undefined, quiet: true });
+  expect(check('submit', 'a.yaml', '-q')).toMatchObject({ jobFile: 'a.yaml', conf: undefined, quiet: true });
   expect(() => check('submit', 'a.yaml', '-f', 'b.yaml')).toThrow('--conf and a.yaml cannot be combined.');
   expect(() => check('submit', '-f')).toThrow('--conf requires a value.');
   expect(() => check('status', '-f', 'local_1_0001')).toThrow('There is no option -f.');
