@@ -161,17 +161,20 @@ async function followed(
   return { texts: texts ?? [], notices: notices ?? [], tasks: tasks ?? [] };
 }
 
-test('gives the reason why the tasks of a job are unknown', async () => {
+test.each([[{}], [{ task: 'worker:0' }]])('says that the logs of a job that the user may not view are denied (%j)', async (options) => {
   const connection = connectionWith([{ message: 'a job of alice, and bob is not in its acls.view' }], () => []);
-  await expect(followed(connection, { follow: false, task: 'worker:0' })).rejects.toMatchObject({
-    code: 'TASK_NOT_FOUND',
-    message: "The job's tasks are unknown, so worker:0 cannot be found.",
-    hint: 'a job of alice, and bob is not in its acls.view',
-  });
-  await expect(followed(connection, { follow: false })).rejects.toMatchObject({
+  await expect(followed(connection, { follow: false, ...options })).rejects.toMatchObject({
     code: 'ACCESS_DENIED',
     message: expect.stringMatching(/^The logs of \S+ cannot be found\.$/),
     hint: 'a job of alice, and bob is not in its acls.view',
+  });
+});
+
+test('logs of a job without reported tasks do not exist yet', async () => {
+  const connection = connectionWith([{ state: 'waiting', message: 'waits for a node' }], () => []);
+  await expect(followed(connection, { follow: false, task: 'worker:0' })).rejects.toMatchObject({
+    code: 'LOGS_UNAVAILABLE',
+    hint: 'waits for a node',
   });
 });
 

@@ -338,8 +338,7 @@ function chosen(sources: readonly LogSource[], job: JobInfo, task: string | unde
     return { tasks: [task], sources: [] };
   }
   if (programs.length === 0) {
-    const hint = job.message || 'No container has started yet.';
-    throw new TonyError('TASK_NOT_FOUND', `The job's tasks are unknown, so ${task} cannot be found.`, { hint });
+    throw nothing(job, task);
   }
   const meant = suggest(task, [...all, ...all.map((name) => name.split(':')[0] ?? name)]);
   throw new TonyError('TASK_NOT_FOUND', `The job has no task ${task}${meant === undefined ? '' : `; did you mean ${meant}?`}`, {
@@ -360,6 +359,8 @@ function nothing(job: JobInfo, task: string | undefined): TonyError {
   }
   const hint = isOver(job)
     ? `YARN aggregates logs some seconds after a job ends. Try again in a moment. \`tony-ts status ${id}\` shows how the job ended.`
-    : 'Add -f to wait for the logs.';
+    : isReported(job)
+      ? 'Add -f to wait for the logs.'
+      : job.message || 'No container has started yet. Add -f to wait for the logs.';
   return new TonyError('LOGS_UNAVAILABLE', `${task ?? id} has no logs yet.`, { hint });
 }
