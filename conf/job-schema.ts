@@ -65,10 +65,10 @@ const endAfter = z.strictObject({
     .union([values.roleName, atLeastOne(values.roleName)], { error: 'expected the name of a role, or a list of names' })
     .transform((value) => (typeof value === 'string' ? [value] : value))
     .describe('Name of the other role, or a list of names. A role has ended when all of its tasks have ended.'),
-  within: duration('How long the tasks of this role may keep running after the other roles have ended.', values.END_WITHIN).prefault('0s'),
+  timeout: duration('How long the tasks of this role may keep running after the other roles have ended.', values.END_WITHIN).prefault('0s'),
   late: values.late
     .describe(
-      'What happens to tasks that are still running when the time set by `within` is up. stop: tony-ts stops these tasks, which does not count as a failure. fail: the job fails.',
+      'What happens to tasks that are still running when the time set by `timeout` is up. stop: tony-ts stops these tasks, which does not count as a failure. fail: the job fails.',
     )
     .default('stop'),
 });

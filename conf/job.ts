@@ -203,7 +203,7 @@ export interface RoleCondition {
 export interface EndAfter {
   readonly roles: readonly string[];
   /** Time in ms for which the tasks may keep running after all tasks of `roles` have ended. */
-  readonly withinMs: number;
+  readonly timeoutMs: number;
   /** What happens after this time. With `stop`, tony-ts stops the tasks, which does not count as a failure. With `fail`, the job fails. */
   readonly late: 'stop' | 'fail';
 }

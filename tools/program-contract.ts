@@ -40,7 +40,7 @@ export const TASK_FILE = z
     user: z.string(),
     role,
     index: number(0),
-    roleSize: number(0).describe('Minimum number of tasks that the role requires'),
+    instances: number(0).describe('Minimum number of tasks that the role requires'),
     taskRank: taskRank.describe('Number of the task among the tasks with ranks; null for a task without a rank, such as an evaluator'),
     taskWorldSize: number(0).describe('Number of tasks with ranks'),
     generation: number(1).describe('How many times the gang has been formed'),
@@ -63,7 +63,7 @@ export const TASK_FILE = z
       .string()
       .nullable()
       .describe('File that appears when YARN is about to preempt a container. The program then stores a checkpoint and removes the file'),
-    memoryMb: number(1).nullable().describe('Memory of the container in MiB; null with `--local`, where nothing limits it'),
+    memoryBytes: number(1).nullable().describe('Memory of the container; null with `--local`, where nothing limits it'),
     services: z.string().nullable().describe('Folder of the services socket; null if it could not be opened'),
     ...INTERNAL,
   })

@@ -7,7 +7,7 @@ import { LIMITS } from './state/job-state.ts';
 const load = (changes: RoleChanges = {}) => role({ name: 'load', ...changes });
 const afterLoad = { after: [{ role: 'load', state: 'succeeded' }] } as const;
 const never = { policy: 'never', maxRestarts: 3 } as const;
-const endAfter = (roles: string[], withinMs: number, late: 'stop' | 'fail' = 'stop') => ({ endAfter: { roles, withinMs, late } });
+const endAfter = (roles: string[], timeoutMs: number, late: 'stop' | 'fail' = 'stop') => ({ endAfter: { roles, timeoutMs, late } });
 const chief = (changes: RoleChanges = {}) => role({ name: 'chief', kind: 'gang', chief: true, ...changes });
 const follower = (changes: RoleChanges = {}) => role({ name: 'worker', instances: 2, kind: 'gang', ...changes });
 

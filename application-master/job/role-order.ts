@@ -127,15 +127,15 @@ function noteEnd(transition: Transition, name: string): void {
   transition.dirty = true;
 }
 
-function isDue({ state: { roleEnds }, now }: Transition, { roles, withinMs }: EndAfter): boolean {
-  return roles.every((name) => now >= (roleEnds.get(name) ?? Number.POSITIVE_INFINITY) + withinMs);
+function isDue({ state: { roleEnds }, now }: Transition, { roles, timeoutMs }: EndAfter): boolean {
+  return roles.every((name) => now >= (roleEnds.get(name) ?? Number.POSITIVE_INFINITY) + timeoutMs);
 }
 
-function endRole(transition: Transition, role: Role, { roles, withinMs, late }: EndAfter): void {
+function endRole(transition: Transition, role: Role, { roles, timeoutMs, late }: EndAfter): void {
   const names = `${roles.length === 1 ? 'role' : 'roles'} ${roles.join(' and ')}`;
   for (const task of transition.state.tasks.filter((each) => each.role === role && !isOver(each))) {
     if (late === 'fail') {
-      const diagnostics = `${nameOf(task)} had not ended ${formatDuration(withinMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.within, or set late: stop to stop such tasks.`;
+      const diagnostics = `${nameOf(task)} had not ended ${formatDuration(timeoutMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.within, or set late: stop to stop such tasks.`;
       decide(transition, { state: 'failed', message: diagnostics }, { role: role.name, index: task.index, why: 'late' });
       return;
     }

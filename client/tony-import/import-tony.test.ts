@@ -224,12 +224,12 @@ describe("converts TonY's order of roles:", () => {
     expect(missing).toEqual([]);
     expect(jobOf(yaml).roles.map(({ name, endAfter }) => [name, endAfter])).toEqual([
       ['chief', null],
-      ['worker', { roles: ['chief'], withinMs: 10_000, late }],
+      ['worker', { roles: ['chief'], timeoutMs: 10_000, late }],
     ]);
     expect(keys.slice(4).map(({ to }) => to)).toEqual([
       'roles.worker.endAfter.role',
       null,
-      'roles.worker.endAfter.within',
+      'roles.worker.endAfter.timeout',
       null,
       ...Object.keys(ignored).map(() => 'roles.worker.endAfter.late'),
     ]);
@@ -258,7 +258,7 @@ describe('the converted job ends as in TonY:', () => {
     expect(successPolicy).toBe('ended');
     const ps = roles.find(({ name }) => name === 'ps');
     expect(ps).toMatchObject({ kind: 'gang', restart: { policy: 'never' } });
-    expect(ps?.endAfter).toEqual({ roles: ['worker', 'chief', 'evaluator'], withinMs: 0, late: 'stop' });
+    expect(ps?.endAfter).toEqual({ roles: ['worker', 'chief', 'evaluator'], timeoutMs: 0, late: 'stop' });
     expect(keys.at(-1)).toMatchObject({ to: null, remark: expect.stringContaining('endAfter') });
   });
 

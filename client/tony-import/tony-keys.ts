@@ -124,7 +124,7 @@ export const ROLE_KEYS: Readonly<Record<string, Carrying>> = {
 /** TonY's keys that define role groups and dependencies on them. GROUP and ROLE stand for names, as in the documentation. */
 export const ORDER_KEYS: Readonly<Record<string, Carrying>> = {
   'tony.application.group.GROUP': to('roles.*.endAfter.role'),
-  'tony.application.dependency.ROLE.timeout.after.GROUP': to('roles.ROLE.endAfter.within', 'the time is in seconds'),
+  'tony.application.dependency.ROLE.timeout.after.GROUP': to('roles.ROLE.endAfter.timeout', 'the time is in seconds'),
   'tony.application.dependency.ROLE.timeout.after.GROUP.ignored': to(
     'roles.ROLE.endAfter.late',
     'with `true`, tony-ts stops the tasks, whereas TonY only stops waiting for them',

@@ -8,7 +8,7 @@ type Settings = ReadonlyMap<string, string>;
 export interface DraftOrder {
   readonly after: { readonly role: string } | readonly { readonly role: string }[] | undefined;
   readonly endAfter:
-    | { readonly role: string | readonly string[]; readonly within?: string; readonly late?: 'fail' | undefined }
+    | { readonly role: string | readonly string[]; readonly timeout?: string; readonly late?: 'fail' | undefined }
     | undefined;
 }
 
@@ -55,7 +55,7 @@ function draftEnd(settings: Settings, name: string, roles: readonly string[]): D
     return undefined;
   }
   const ignored = isTrue(settings.get(`tony.application.dependency.${name}.timeout.after.${group}.ignored`));
-  return { role: members.length === 1 ? only : members, within: `${seconds}s`, late: ignored ? undefined : 'fail' };
+  return { role: members.length === 1 ? only : members, timeout: `${seconds}s`, late: ignored ? undefined : 'fail' };
 }
 
 /** Returns the role group that must end before TonY ends this role. TonY considers only one such group for each role. */
@@ -85,6 +85,6 @@ export function carriedOrder(key: string, settings: Settings, roles: Readonly<Re
     return { to: null, remark: 'the role, the time or the roles of the group are missing, or a later key replaces this one' };
   }
   return ignored === undefined
-    ? { to: `roles.${role}.endAfter.within`, remark: 'the time is in seconds' }
+    ? { to: `roles.${role}.endAfter.timeout`, remark: 'the time is in seconds' }
     : { to: `roles.${role}.endAfter.late`, remark: 'with `true`, tony-ts stops the tasks, whereas TonY only stops waiting for them' };
 }

@@ -238,7 +238,7 @@ function toJob(file: JobYaml, { folder, isFile }: ParseOptions): Job {
       gracePeriodMs: role.gracePeriod,
       after: role.after ?? [],
       endAfter:
-        role.endAfter === undefined ? null : { roles: role.endAfter.role, withinMs: role.endAfter.within, late: role.endAfter.late },
+        role.endAfter === undefined ? null : { roles: role.endAfter.role, timeoutMs: role.endAfter.timeout, late: role.endAfter.late },
       kind: kindOf(file, name),
       chief: name === chief,
       servesParameters: isServing(file, name),

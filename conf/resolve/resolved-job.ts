@@ -59,7 +59,7 @@ const role: z.ZodType<Role> = z.strictObject({
     .max(values.MOST_ROLES, { abort: true, error: values.TOO_MANY_CONDITIONS })
     .default([]),
   endAfter: z
-    .strictObject({ roles: z.array(values.roleName).min(1), withinMs: ms(values.END_WITHIN), late: values.late })
+    .strictObject({ roles: z.array(values.roleName).min(1), timeoutMs: ms(values.END_WITHIN), late: values.late })
     .nullable()
     .default(null),
   kind: values.roleKind,

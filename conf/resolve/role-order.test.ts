@@ -28,10 +28,10 @@ test('reads after, endAfter, timeout and onExitCodes', () => {
   db: { kind: service, endAfter: { role: worker } }
   load: { kind: independent, timeout: 10m, restart: { onExitCodes: [75] } }
   worker: { after: [load, { role: db, state: running }] }
-  evaluator: { after: { role: worker, state: running }, endAfter: { role: [worker, load], within: 30s, late: fail } }
+  evaluator: { after: { role: worker, state: running }, endAfter: { role: [worker, load], timeout: 30s, late: fail } }
 `);
   expect(roles).toMatchObject([
-    { after: [], endAfter: { roles: ['worker'], withinMs: 0, late: 'stop' }, timeoutMs: null, restart: { onExitCodes: null } },
+    { after: [], endAfter: { roles: ['worker'], timeoutMs: 0, late: 'stop' }, timeoutMs: null, restart: { onExitCodes: null } },
     { timeoutMs: 600_000, restart: { onExitCodes: [75] } },
     {
       after: [
@@ -39,7 +39,7 @@ test('reads after, endAfter, timeout and onExitCodes', () => {
         { role: 'db', state: 'running' },
       ],
     },
-    { after: [{ role: 'worker', state: 'running' }], endAfter: { roles: ['worker', 'load'], withinMs: 30_000, late: 'fail' } },
+    { after: [{ role: 'worker', state: 'running' }], endAfter: { roles: ['worker', 'load'], timeoutMs: 30_000, late: 'fail' } },
   ]);
 });
 

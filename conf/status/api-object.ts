@@ -1,4 +1,5 @@
 import type { TonyError } from '../../platform/errors.ts';
+import { MEBIBYTE } from '../values/units.ts';
 
 /*
  * The outer form of every JSON object that a command prints or that the HTTP API answers: `apiVersion` and `kind`, then the object's own
@@ -48,7 +49,6 @@ export interface ApiObject {
 const OPAQUE: ReadonlySet<string> = new Set(['metrics', 'configuration', 'body']);
 
 const MEMORY: ReadonlySet<string> = new Set(['memory', 'memoryMb']);
-const MEBIBYTE = 1 << 20;
 
 /** Returns a value in the form in which it is printed or sent. */
 export function apiObject(kind: ApiKind, value: object): ApiObject {

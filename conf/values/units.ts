@@ -2,6 +2,9 @@
 export const MEMORY = /^\d+(\.\d+)?\s*[mMgGtT]([iI]?[bB]|[iI])?$/;
 /** One or more amounts, for example `90s` or `1h30m`. */
 export const DURATION = /^(\d+(\.\d+)?\s*([mM][sS]|[sSmMhHdD])\s*){1,5}$/;
+/** Number of bytes in 1 MiB, the unit of memory in Hadoop's messages and configuration. */
+export const MEBIBYTE = 1024 * 1024;
+
 const MEBIBYTES: Readonly<Record<string, number>> = { m: 1, g: 1024, t: 1024 * 1024 };
 const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 

@@ -17,7 +17,7 @@ export const taskSchema = z.object({
   role: z.string(),
   index: wholeNumber,
   /** The minimum number of tasks required by the role. */
-  roleSize: positive,
+  instances: positive,
   /** The task's number within the gang, or null for tasks without a rank, such as evaluators and parameter servers. */
   taskRank,
   /** The number of tasks that have a rank. A task may run several processes, each with a rank of its own. */
@@ -59,8 +59,8 @@ export const taskSchema = z.object({
    * the task has no services.
    */
   services: z.string().nullable(),
-  /** The container's memory in MiB, or null for a local job, which has no memory limit. */
-  memoryMb: positive.nullable(),
+  /** The container's memory, or null for a local job, which has no memory limit. */
+  memoryBytes: positive.nullable(),
 });
 
 /**

@@ -106,7 +106,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         version: 1,
         jobId: 'application_1_0001',
         jobName: name,
-        ...{ role, index, taskRank: index, roleSize: WORLD_SIZE, taskWorldSize: WORLD_SIZE, generation, members, ringKey },
+        ...{ role, index, taskRank: index, instances: WORLD_SIZE, taskWorldSize: WORLD_SIZE, generation, members, ringKey },
         // The rank inherits no socket and listens on the announced port.
         listener: { fd: 999, host, port },
         strategy: { type: 'all-reduce' },
@@ -122,7 +122,7 @@ async function startGeneration(name: string, generation: number, deaths: Readonl
         reportFile: `${file}.reports`,
         checkpointOrder: null,
         services: null,
-        memoryMb: null,
+        memoryBytes: null,
       };
       await writeFile(`${file}.json`, JSON.stringify(task));
       const child = spawn(path.join(runtime.tree, 'bin', 'node'), [DYING], {

@@ -9,6 +9,7 @@ import { nodeCommand } from '../../conf/frameworks/node-command.ts';
 import { frameworkOf } from '../../conf/frameworks.ts';
 import { CONTAINER_LAYOUT, type Job, type Role } from '../../conf/job.ts';
 import { processesOf } from '../../conf/processes.ts';
+import { MEBIBYTE } from '../../conf/values/units.ts';
 import { programEnvironment, runtimeEnvironment } from '../../contract/process/program-environment.ts';
 import type { Member, TaskContext } from '../../contract/process/task-context.ts';
 import { TASK_ENVIRONMENT } from '../../contract/process/task-environment.ts';
@@ -402,7 +403,7 @@ function taskContext(
     jobName: frozen.job.name,
     role: role.name,
     index,
-    roleSize: role.instances,
+    instances: role.instances,
     taskRank: self?.taskRank ?? null,
     taskWorldSize: everybody.filter(({ taskRank }) => taskRank !== null).length,
     generation,
@@ -427,7 +428,7 @@ function taskContext(
     reportFile,
     checkpointOrder,
     services,
-    memoryMb: frozen.cluster.kind === 'yarn' ? role.resources.memoryMb : null,
+    memoryBytes: frozen.cluster.kind === 'yarn' ? role.resources.memoryMb * MEBIBYTE : null,
   };
 }
 

@@ -21,7 +21,7 @@ async function pair(): Promise<Pair> {
   const reports: [Report[], Report[]] = [[], []];
   const clusters = (await joinRing(2)).map((ring, index) => {
     return new Cluster({
-      ...{ tf, backend: 'cpu', ring, wire: 'float32', servers: null, ranked: true, role: 'worker', index, roleSize: 2 },
+      ...{ tf, backend: 'cpu', ring, wire: 'float32', servers: null, ranked: true, role: 'worker', index, instances: 2 },
       ...{ jobId: 'application_1_0001', jobName: 'test', generation: 1, data: {}, storage: new FileStorage() },
       ...{ checkpoint: null, summaryDir: null, outputDir: null, checkpointOrder: new CheckpointOrder(null), memoryMb: null },
       report: (report) => {

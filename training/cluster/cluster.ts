@@ -84,7 +84,7 @@ interface ClusterParts {
   } | null;
   readonly summaryDir: string | null;
   readonly outputDir: string | null;
-  readonly roleSize: number;
+  readonly instances: number;
   /** Orders from the executor to write a checkpoint immediately. */
   readonly checkpointOrder: CheckpointOrder;
   /** The container's memory in MiB, or null if `fit` cannot estimate whether the memory suffices. */
@@ -191,7 +191,7 @@ export class Cluster {
     this.index = parts.index;
     this.jobId = parts.jobId;
     this.jobName = parts.jobName;
-    this.share = parts.ranked ? { index: rank, count: worldSize } : { index: parts.index, count: parts.roleSize };
+    this.share = parts.ranked ? { index: rank, count: worldSize } : { index: parts.index, count: parts.instances };
     this.outputUri = parts.outputDir;
     this.summaryUri = parts.summaryDir;
     this.data = parts.data;

@@ -1,5 +1,5 @@
 import { DEFAULT_CHECKPOINT_STEPS } from '../../conf/values/checkpoint-steps.ts';
-import { parseDuration } from '../../conf/values/units.ts';
+import { MEBIBYTE, parseDuration } from '../../conf/values/units.ts';
 import { storageAlone, storageOfJob } from '../../contract/process/open-storage.ts';
 import { openReport } from '../../contract/process/report.ts';
 import { readTask } from '../../contract/process/task.ts';
@@ -97,7 +97,7 @@ async function joinAlone(options: JoinOptions): Promise<Cluster> {
     checkpoint: checkpoint === undefined ? null : checkpointAlone(checkpoint),
     summaryDir: summaryDir === undefined ? null : uriOf(summaryDir),
     outputDir: outputDir === undefined ? null : uriOf(outputDir),
-    roleSize: 1,
+    instances: 1,
     checkpointOrder: new CheckpointOrder(null),
     memoryMb: null,
     report: () => {},
@@ -148,11 +148,11 @@ async function joinJob(task: TaskContext, options: JoinOptions): Promise<Cluster
     checkpoint: task.checkpoint,
     summaryDir: task.summaryDir,
     outputDir: task.outputDir,
-    roleSize: task.roleSize,
+    instances: task.instances,
     checkpointOrder: new CheckpointOrder(task.checkpointOrder),
     // `fit` can estimate its memory only for the native backend, and only without parameter servers, which would hold part of the training
     // state.
-    memoryMb: backend.name === 'native' && servers === null ? task.memoryMb : null,
+    memoryMb: backend.name === 'native' && servers === null && task.memoryBytes !== null ? task.memoryBytes / MEBIBYTE : null,
     report,
   });
 }

@@ -146,7 +146,7 @@ export class Gangs {
     ) => {
       started++;
       const file = path.join(this.folder, `${name}-${generation}-${started}`);
-      const roleSize = role === 'worker' ? workers : role === 'ps' ? servers : 1;
+      const instances = role === 'worker' ? workers : role === 'ps' ? servers : 1;
       const listener = port === 0 ? null : { fd: 3, host: '127.0.0.1', port };
       const visible = seen.map((member, at) => (members[at]?.port === port ? { ...member, port } : member));
       const context: TaskContext = {
@@ -156,11 +156,11 @@ export class Gangs {
         role,
         index,
         taskRank,
-        roleSize,
+        instances,
         listener,
         reportFile: `${file}.reports`,
         checkpointOrder: null,
-        memoryMb: null,
+        memoryBytes: null,
       };
       await writeFile(`${file}.json`, JSON.stringify(context));
       return this.run(

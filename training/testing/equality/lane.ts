@@ -194,7 +194,7 @@ export class Lane {
     const tasks = await Promise.all(
       members.map(async ({ role, index, taskRank, host, port }, at) => {
         const file = `${folder}-task-${at}.json`;
-        const roleSize = role === 'worker' ? workers : servers;
+        const instances = role === 'worker' ? workers : servers;
         // The processes do not inherit a socket, so the descriptor is invalid, and each task listens on its announced port.
         const listener = { fd: 999, host, port };
         const task: TaskContext = {
@@ -202,11 +202,11 @@ export class Lane {
           role,
           index,
           taskRank,
-          roleSize,
+          instances,
           listener,
           reportFile: `${file}.reports`,
           checkpointOrder: null,
-          memoryMb: null,
+          memoryBytes: null,
         };
         await writeFile(file, JSON.stringify(task));
         return file;
