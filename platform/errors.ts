@@ -388,7 +388,7 @@ export const ERROR_CODES = {
   RUNTIME_INVALID: {
     exit: 2,
     means: 'A runtime was built, but it fails its self-test.',
-    hint: 'Rebuild it with `tony-ts runtime build --force`.',
+    hint: 'Rebuild it with `tony-ts runtime build --rebuild`.',
   },
   PEER_LOST: {
     exit: 1,

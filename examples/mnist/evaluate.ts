@@ -21,7 +21,7 @@ model.add(tf.layers.dense({ units: 10, activation: 'softmax' }));
 model.compile({ optimizer: 'sgd', loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
 
 for await (const checkpoint of cluster.checkpoints()) {
-  checkpoint.restore(model);
+  checkpoint.load(model);
   const [loss, accuracy] = tf.tidy(() => [model.evaluate(x, y, { batchSize: 500 })].flat().map((value) => Number(value.dataSync()[0])));
   cluster.report({ 'test/loss': Number(loss), 'test/accuracy': Number(accuracy) }, { step: checkpoint.step });
   console.log(`step ${checkpoint.step}: test accuracy: ${(100 * Number(accuracy)).toFixed(2)} %`);

@@ -10,12 +10,12 @@ export interface Checkpoint extends LoadedCheckpoint {
    * @param name the model's name in the training loop. Only needed if the loop trains several models.
    * @throws TonyError CHECKPOINT_MISMATCH if the weights do not match the model.
    */
-  restore(model: tfjs.LayersModel, name?: string): void;
+  load(model: tfjs.LayersModel, name?: string): void;
 }
 
 export function checkpointOf(tf: typeof tfjs, stored: StoredCheckpoint): Checkpoint {
   return {
     ...loadedCheckpoint(stored),
-    restore: (model, name) => restoreWeights(tf, weightsOf(model), stored.tensors, stored.uri, name),
+    load: (model, name) => restoreWeights(tf, weightsOf(model), stored.tensors, stored.uri, name),
   };
 }

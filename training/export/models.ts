@@ -86,12 +86,12 @@ export class Models {
 
   /**
    * Copies a checkpoint's weights to a model with the same weight shapes.
-   * @param which `newest` for the job's newest valid checkpoint, `best` for the checkpoint marked as the best by the evaluator, or the URI
+   * @param which `latest` for the job's newest valid checkpoint, `best` for the checkpoint marked as the best by the evaluator, or the URI
    * or path of a checkpoint (`.../step-100`) or of a checkpoint folder. From a folder, the newest valid checkpoint is loaded.
    * @param name the model's name in the training loop. Only needed if the loop trains several models.
    * @throws TonyError CHECKPOINT_MISMATCH, CHECKPOINT_INVALID, or NOT_FOUND if there is no checkpoint.
    */
-  async loadCheckpoint(which: 'newest' | 'best' | (string & {}), model: tfjs.LayersModel, name?: string): Promise<LoadedCheckpoint> {
+  async loadCheckpoint(which: 'latest' | 'best' | (string & {}), model: tfjs.LayersModel, name?: string): Promise<LoadedCheckpoint> {
     const stored = await this.#find(which);
     restoreWeights(this.#parts.tf, weightsOf(model), stored.tensors, stored.uri, name);
     return loadedCheckpoint(stored);
@@ -100,18 +100,18 @@ export class Models {
   /**
    * Copies matching weights from another model to `model`, and reports which ones. Must be called before `fit`, on every rank or only on
    * rank 0. If the job has its own checkpoint, `fit` replaces these weights.
-   * @param from the URI or path of a model.json or of a checkpoint, `newest` or `best` as in `loadCheckpoint`, or a model in memory. A
+   * @param from the URI or path of a model.json or of a checkpoint, `latest` or `best` as in `loadCheckpoint`, or a model in memory. A
    * model.json may be a LayersModel or a GraphModel from any program, even with quantised weights. Optimizer state is ignored.
    * @throws TonyError WARM_START_MISMATCH if no weight matches, or if a type or shape differs without `skipMismatched`. The model is then
    * unchanged.
    */
   async warmStart(
     model: tfjs.LayersModel,
-    from: 'newest' | 'best' | (string & {}) | tfjs.LayersModel | tfjs.GraphModel,
+    from: 'latest' | 'best' | (string & {}) | tfjs.LayersModel | tfjs.GraphModel,
     options: WarmStartOptions = {},
   ): Promise<WarmStart> {
     const source =
-      from === 'newest' || from === 'best' ? (await this.#find(from)).uri : typeof from === 'string' ? this.#parts.uriOf(from) : from;
+      from === 'latest' || from === 'best' ? (await this.#find(from)).uri : typeof from === 'string' ? this.#parts.uriOf(from) : from;
     const result = await warmStart(this.#parts, model, source, options);
     const { taken, left, unused } = result;
     const kept = left.length === 0 ? '' : `; unchanged: ${left.map(({ name, why }) => `${name} (${why})`).join(', ')}`;
@@ -123,13 +123,13 @@ export class Models {
 
   async #find(which: string): Promise<StoredCheckpoint> {
     const { storage, store, uriOf, onNotice } = this.#parts;
-    if (which === 'newest' || which === 'best') {
+    if (which === 'latest' || which === 'best') {
       if (store === null) {
         throw new TonyError('USAGE', 'no checkpoint folder is configured', {
           hint: 'If the program runs outside of a job, pass join({ checkpointDir }).',
         });
       }
-      return which === 'newest' ? await newestOf(store, onNotice) : await bestOf(store);
+      return which === 'latest' ? await newestOf(store, onNotice) : await bestOf(store);
     }
     const uri = uriOf(which);
     const [, step] = /^step-(\d+)$/.exec(nameOf(uri)) ?? [];

@@ -158,7 +158,7 @@ describe('a warm start', () => {
       { position, tensors: await captureState(tf, inspectModel(tf, from)) },
       { jobId: 'a', generation: 1 },
     );
-    for (const source of [checkpoint, 'newest']) {
+    for (const source of [checkpoint, 'latest']) {
       const again = network(2);
       expect((await models.warmStart(again, source)).unused).toEqual([]);
       expect(valuesOf(again)).toEqual(valuesOf(from));
@@ -170,7 +170,7 @@ describe('a checkpoint', () => {
   test('a checkpoint can be loaded as the newest, as the best, by its path or by its folder, and then exported', async () => {
     const { models, store, uri } = await open();
     const values: number[][][] = [];
-    await expect(models.loadCheckpoint('newest', network(2))).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(models.loadCheckpoint('latest', network(2))).rejects.toMatchObject({ code: 'NOT_FOUND' });
     for (const step of [1, 2]) {
       const model = network(2);
       model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
@@ -182,7 +182,7 @@ describe('a checkpoint', () => {
     await store.marks.setBest({ step: 1, metric: 'loss', value: 1, mode: 'min' });
     const model = network(2);
     for (const [which, step] of [
-      ['newest', 2],
+      ['latest', 2],
       ['best', 1],
       [joinUri(store.dir, 'step-2'), 2],
       [store.dir, 2],

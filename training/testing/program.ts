@@ -67,7 +67,7 @@ function frozen(): typeof model {
 
 if (cluster.role === 'evaluator') {
   for await (const checkpoint of cluster.checkpoints({ everyMs: 20 })) {
-    checkpoint.restore(model);
+    checkpoint.load(model);
     const loss = Number(tf.tidy(() => [model.evaluate(tf.ones([4, 3]), tf.ones([4, 1]))].flat()[0]?.dataSync()[0]));
     cluster.report({ 'test/loss': loss }, { step: checkpoint.step });
     console.log(JSON.stringify({ event: 'checkpoint', step: checkpoint.step, final: checkpoint.final }));

@@ -39,7 +39,7 @@ export interface DescribedTask extends TaskStatus {
 export interface DescribedCheckpoints {
   readonly uri: string;
   /** Step of the newest checkpoint that the job reported, or 0 before the first checkpoint. */
-  readonly newest: number;
+  readonly latest: number;
   /** Steps of the stored checkpoints, oldest first, or null if the checkpoint folder cannot be listed. */
   readonly kept: readonly number[] | null;
   /** Checkpoint with the evaluator's best metric, or null if there is no evaluator. */
@@ -142,12 +142,12 @@ async function liveEntries(records: JobRecords): Promise<readonly HistoryEntry[]
   return isAvailable ? entries : null;
 }
 
-async function checkpointsIn({ storage }: JobRecords, uri: string, newest: number): Promise<DescribedCheckpoints> {
+async function checkpointsIn({ storage }: JobRecords, uri: string, latest: number): Promise<DescribedCheckpoints> {
   const store = new CheckpointStore(storage, uri);
   const [kept, best] = await Promise.all([ifAvailable(store.steps()), ifAvailable(store.marks.best())]);
   return {
     uri,
-    newest,
+    latest,
     kept: kept?.toSorted((a, b) => a - b) ?? null,
     best: best && { step: best.step, metric: best.metric, value: best.value },
   };

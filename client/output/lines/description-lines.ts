@@ -214,13 +214,13 @@ function containerLines(tasks: readonly DescribedTask[], terminal: Terminal): st
   return fittedTable(rows, columns, narrower(terminal));
 }
 
-function checkpointLines({ newest, kept, best }: DescribedCheckpoints, terminal: Terminal): string[] {
+function checkpointLines({ latest, kept, best }: DescribedCheckpoints, terminal: Terminal): string[] {
   const named = kept?.slice(-STEPS_NAMED) ?? [];
   const more = (kept?.length ?? 0) - named.length;
   const keptText =
     kept === null ? 'cannot be listed' : kept.length === 0 ? 'none' : `${more > 0 ? `${more} older ones, ` : ''}${named.join(', ')}`;
   return [
-    ...fact('newest', newest === 0 ? 'none' : `step ${newest}`, terminal, 0),
+    ...fact('latest', latest === 0 ? 'none' : `step ${latest}`, terminal, 0),
     ...fact('kept', keptText, terminal, 0),
     ...(best === null ? [] : fact('best', `step ${best.step} (${oneLine(best.metric)} ${formatNumber(best.value)})`, terminal, 0)),
   ];

@@ -24,13 +24,13 @@ const buildCommand = defineCommand({
   options: {
     ...RUNTIME_OPTIONS,
     to: { type: 'string', describe: 'Copy the archive to this file' },
-    force: { type: 'boolean', default: false, describe: 'Build the runtime even if it already exists' },
+    rebuild: { type: 'boolean', default: false, describe: 'Build the runtime even if it already exists' },
   },
-  handler: async ({ node, gpu, to, force }) => {
+  handler: async ({ node, gpu, to, rebuild }) => {
     const { ensureRuntime, removeRuntime } = await import('../../../runtime/ensure-runtime.ts');
     const { buildTo } = await import('../../../runtime/build-to.ts');
     const build = async () => {
-      if (force) {
+      if (rebuild) {
         await removeRuntime({ node, gpu });
       }
       return ensureRuntime((line) => process.stderr.write(`${line}\n`), { node, gpu });
