@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeTfRecord } from '../../contract/encoding/tfrecord.ts';
 import { recordsOf } from './feed-input.ts';
+import type { FeedFormat } from './feed-name.ts';
 import { describeProgress } from './feed-progress.ts';
 
 async function* inPieces(bytes: Buffer, cuts: readonly number[]): AsyncGenerator<Buffer> {
@@ -14,7 +15,7 @@ async function* inPieces(bytes: Buffer, cuts: readonly number[]): AsyncGenerator
   }
 }
 
-async function read(bytes: Buffer, cuts: readonly number[], format: 'lines' | 'tfrecord'): Promise<string[]> {
+async function read(bytes: Buffer, cuts: readonly number[], format: FeedFormat): Promise<string[]> {
   const records: string[] = [];
   for await (const record of recordsOf(inPieces(bytes, cuts), format)) {
     records.push(record.toString());
@@ -34,6 +35,23 @@ describe('records from standard input', () => {
         expect(await read(Buffer.from(text), at, 'lines')).toEqual(expected);
       }),
     );
+  });
+
+  it('are frames, however the input is split into chunks, and do not end without their end', async () => {
+    const frame = (record: Buffer): Buffer => {
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(record.length);
+      return Buffer.concat([length, record]);
+    };
+    const end = Buffer.alloc(4, 0xff);
+    await fc.assert(
+      fc.asyncProperty(texts, cuts, async (records, at) => {
+        const frames = Buffer.concat(records.map((record) => frame(Buffer.from(record))));
+        expect(await read(Buffer.concat([frames, end]), at, 'frames')).toEqual(records);
+        await expect(read(frames, at, 'frames')).rejects.toMatchObject({ code: 'DATA_INVALID' });
+      }),
+    );
+    await expect(read(frame(Buffer.alloc(20 * 1024 * 1024)), [], 'frames')).rejects.toThrow(/at most/);
   });
 
   it('are TFRecords if the format is tfrecord; damaged, truncated and oversized input is rejected', async () => {

@@ -1,15 +1,62 @@
 import { TfRecordParser } from '../../contract/encoding/tfrecord.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { MAXIMUM_RECORD_BYTES } from '../../protos/feed-protocol.ts';
+import type { FeedFormat } from './feed-name.ts';
 
 const NEWLINE = 0x0a;
 
+/** The length after the last frame. */
+const END_OF_FRAMES = 0xffffffff;
+const LENGTH_BYTES = 4;
+
+const READERS: Readonly<Record<FeedFormat, (input: AsyncIterable<Buffer>) => AsyncGenerator<Buffer, void>>> = {
+  lines: linesOf,
+  tfrecord: tfRecordsOf,
+  frames: framesOf,
+};
+
 /**
- * Splits the input into lines or TFRecord records. Lines do not include their line feeds.
- * @throws TonyError DATA_INVALID if a record is damaged or too long
+ * Splits the input into records. Lines do not include their line feeds.
+ * @throws TonyError DATA_INVALID if a record is damaged or too long, and if frames end without their end
  */
-export function recordsOf(input: AsyncIterable<Buffer>, format: 'lines' | 'tfrecord'): AsyncGenerator<Buffer, void> {
-  return format === 'lines' ? linesOf(input) : tfRecordsOf(input);
+export function recordsOf(input: AsyncIterable<Buffer>, format: FeedFormat): AsyncGenerator<Buffer, void> {
+  return READERS[format](input);
+}
+
+async function* framesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
+  let pieces: Buffer[] = [];
+  let length = 0;
+  let needed = LENGTH_BYTES;
+  for await (const bytes of input) {
+    pieces.push(bytes);
+    length += bytes.length;
+    if (length < needed) {
+      continue;
+    }
+    const all = pieces.length === 1 ? bytes : Buffer.concat(pieces, length);
+    let at = 0;
+    while (all.length - at >= LENGTH_BYTES) {
+      const size = all.readUInt32BE(at);
+      if (size === END_OF_FRAMES) {
+        return;
+      }
+      if (size > MAXIMUM_RECORD_BYTES) {
+        throw new TonyError('DATA_INVALID', `a record has ${size} bytes, but at most ${MAXIMUM_RECORD_BYTES} are possible`);
+      }
+      if (all.length - at < LENGTH_BYTES + size) {
+        break;
+      }
+      yield all.subarray(at + LENGTH_BYTES, at + LENGTH_BYTES + size);
+      at += LENGTH_BYTES + size;
+    }
+    const rest = all.subarray(at);
+    pieces = [rest];
+    length = rest.length;
+    needed = LENGTH_BYTES + (length < LENGTH_BYTES ? 0 : rest.readUInt32BE(0));
+  }
+  throw new TonyError('DATA_INVALID', 'the records ended without their end, so the feed does not end', {
+    hint: 'The program that writes the records has exited early. Start it again with the name of this producer.',
+  });
 }
 
 async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {

@@ -8,3 +8,10 @@ export function checkFeedName(text: string, place: string): void {
     });
   }
 }
+
+/**
+ * Formats of the records on standard input. `frames` is for programs: a 32-bit big-endian length before each record, and ff ff ff ff after
+ * the last record. A program that dies does not write this end, so its feed does not end either.
+ */
+export const FEED_FORMATS = ['lines', 'tfrecord', 'frames'] as const;
+export type FeedFormat = (typeof FEED_FORMATS)[number];

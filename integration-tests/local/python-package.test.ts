@@ -85,6 +85,65 @@ test('the package passes mypy --strict, and has the version of the npm package',
   expect(await readFile(path.join(ROOT, 'python', 'pyproject.toml'), 'utf8')).toContain(`\nversion = "${version}"\n`);
 });
 
+const READER = `
+import json, os, tony
+records = [record.decode() for batch in tony.feed("numbers", batch_size=50) for record in batch]
+print(json.dumps(records))
+`;
+const PRODUCERS = `
+import json, os, sys
+from tony.client import Client, TonyError
+client = Client(command=${JSON.stringify([process.execPath, COMMAND])}, env={"TONY_LOCAL_DIR": sys.argv[1], "HADOOP_CONF_DIR": ""})
+job = client.submit(sys.argv[2], local=True)
+numbers = [str(number) for number in range(2000)]
+try:
+    with client.open_feed(job.id, "numbers", producer="p") as feed:
+        for number in numbers[:700]:
+            feed.write(number)
+        raise KeyError("the producer fails")
+except KeyError:
+    pass
+# A producer that dies does not end the feed.
+child = os.fork()
+if child == 0:
+    feed = client.open_feed(job.id, "numbers", producer="p", skip_received=True)
+    for number in numbers[:1500]:
+        feed.write(number)
+    os._exit(0)
+os.waitpid(child, 0)
+with client.open_feed(job.id, "numbers", producer="p", skip_received=True) as feed:
+    for number in numbers:
+        feed.write(number.encode())
+ended = client.wait(job.id)
+lines = [line.text for line in client.logs(job.id, "worker:0")]
+codes = []
+for record in (3, None):
+    feed = client.open_feed(job.id, "numbers")
+    try:
+        feed.write(record)
+    except TonyError as error:
+        codes.append(error.code)
+    feed.close()
+try:
+    with client.open_feed(job.id, "numbers") as feed:
+        feed.write("late")
+except TonyError as error:
+    codes.append(error.code)
+print(json.dumps({"state": ended.state, "received": json.loads(lines[-1]) == numbers, "codes": codes}))
+`;
+
+test('a producer of a feed dies twice, and the job receives each record once', async () => {
+  const folder = await temporaryFolder();
+  await writeFile(path.join(folder, 'read.py'), READER);
+  const file = path.join(folder, 'job.yaml');
+  await writeFile(file, 'name: feed\nframework: none\nruntime: system\ncommand: python3 read.py\nroles: {worker: {}}\n');
+  const script = path.join(folder, 'produce.py');
+  await writeFile(script, PRODUCERS);
+  const env = environment({ PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1' });
+  const { stdout } = await execute('python3', [script, path.join(folder, 'jobs'), file], { env });
+  expect(JSON.parse(stdout)).toEqual({ state: 'succeeded', received: true, codes: ['USAGE', 'USAGE', 'FEED_ENDED'] });
+});
+
 test('the client raises the code of the command, an unexpected exit, and a missing command', async () => {
   const script = `
 import json, sys

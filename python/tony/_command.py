@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from typing import IO, Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from ._errors import TonyError
 
@@ -65,7 +65,13 @@ class Command:
             raise TonyError("COMMAND_FAILED", f"tony-ts {words[0]} printed {len(values)} values instead of one")
         return values[0]
 
-    def _start(self, words: List[str], errors: IO[bytes]) -> "subprocess.Popen[bytes]":
+    def send(self, words: Sequence[str]) -> "Input":
+        """Starts a command that reads its standard input."""
+        return Input(words[0], lambda errors: self._start([*words, "--output", "json"], errors, subprocess.PIPE))
+
+    def _start(
+        self, words: List[str], errors: IO[bytes], stdin: int = subprocess.DEVNULL
+    ) -> "subprocess.Popen[bytes]":
         program = shutil.which(self._words[0], path=self._environment.get("PATH"))
         if program is None:
             raise TonyError(
@@ -77,11 +83,63 @@ class Command:
         return subprocess.Popen(
             [program, *self._words[1:], *words],
             env=self._environment,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
         )
+
+
+class Input:
+    """The standard input of a running command."""
+
+    def __init__(self, name: str, start: Callable[[IO[bytes]], "subprocess.Popen[bytes]"]) -> None:
+        self._name = name
+        self._errors = tempfile.TemporaryFile()
+        try:
+            self._process = start(self._errors)
+        except BaseException:
+            self._errors.close()
+            raise
+        assert self._process.stdin is not None
+        self._stream = self._process.stdin
+
+    def write(self, data: bytes) -> None:
+        """Writes bytes. Blocks while the command does not read. Raises TonyError with the cause if the command has failed."""
+        try:
+            self._stream.write(data)
+            # Otherwise, the records of a slow producer would wait for one another.
+            self._stream.flush()
+        except BrokenPipeError:
+            self.end()
+            raise TonyError("COMMAND_FAILED", f"tony-ts {self._name} has exited") from None
+
+    def end(self) -> None:
+        """Ends the input, and waits until the command has exited. Raises TonyError with the cause of a failure."""
+        try:
+            try:
+                self._stream.close()
+            except BrokenPipeError:
+                pass
+            error = next((value for value in _values(self._process) if value.get("kind") == "Error"), None)
+            code = self._process.wait()
+            if error is not None:
+                raise TonyError(str(error["code"]), str(error["message"]), str(error.get("hint", "")))
+            if code != 0:
+                raise TonyError("COMMAND_FAILED", _describe_exit(self._name, code, self._errors))
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Terminates the command if it is still running."""
+        _terminate(self._process)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        try:
+            self._stream.close()
+        except BrokenPipeError:
+            pass
+        self._errors.close()
 
 
 def _values(process: "subprocess.Popen[bytes]") -> Iterator[Value]:

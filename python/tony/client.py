@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
-from ._command import Command, Value
+from ._command import Command, Input, Value
 from ._errors import TonyError
 
 __all__ = [
     "Client",
+    "FeedWriter",
     "Job",
     "Killed",
     "LogLine",
@@ -28,6 +29,7 @@ __all__ = [
     "kill",
     "list",
     "logs",
+    "open_feed",
     "status",
     "submit",
     "wait",
@@ -35,6 +37,8 @@ __all__ = [
 
 # Time limit in seconds for one request to the cluster. The command itself uses shorter time limits for its connections.
 _TIMEOUT_S = 300.0
+# Follows the last record of a feed, in place of the length of a record.
+_END_OF_FRAMES = b"\xff\xff\xff\xff"
 
 PathText = Union[str, "os.PathLike[str]"]
 
@@ -247,10 +251,62 @@ class Client:
             raise TonyError("COMMAND_FAILED", f"tony-ts attach printed no result for {id}")
         return job
 
+    def open_feed(
+        self, id: str, name: str, producer: Optional[str] = None, skip_received: bool = False
+    ) -> "FeedWriter":
+        """Opens a feed to a running job. The program in the job reads the records with `tony.feed(name, batch_size)`,
+        or in TypeScript with `data.fromFeed(name)`.
+
+        `producer` is the name of this producer: if this process dies before the end of the feed, another process with
+        the same name continues it. `skip_received` skips as many records as the job has received from this producer.
+        """
+        words = ["feed", _checked(id), _checked(name), "--format", "frames"]
+        words += [] if producer is None else ["--producer", _checked(producer)]
+        words += ["--skip-received"] if skip_received else []
+        return FeedWriter(self._command.send([*words, *self._cluster]))
+
     def kill(self, id: str) -> Killed:
         """Kills a job. Returns when the cluster has confirmed that the job has ended."""
         report = self._command.one(["kill", _checked(id), "--yes", *self._cluster], _TIMEOUT_S)
         return Killed(report["killed"], report["state"], report["step"], report["stepsLost"])
+
+
+class FeedWriter:
+    """Sends records to a feed of a running job. `Client.open_feed` creates it.
+
+    Use it in a `with` block: the feed ends at the end of the block, and does not end if the block raises an error.
+    """
+
+    def __init__(self, stream: Input) -> None:
+        self._stream = stream
+
+    def write(self, record: Union[bytes, str]) -> None:
+        """Adds a record. Blocks without a time limit while the job's buffers are full.
+
+        Raises TonyError USAGE if the record is neither bytes nor text, and FEED_ENDED if the job has ended.
+        """
+        if not isinstance(record, (bytes, bytearray, memoryview, str)):
+            raise TonyError("USAGE", f"a record is of type {type(record).__name__}, but must be bytes or a string")
+        data = record.encode() if isinstance(record, str) else bytes(record)
+        self._stream.write(len(data).to_bytes(4, "big") + data)
+
+    def end(self) -> None:
+        """Ends the feed for this producer. Returns when the job's processes have received all records."""
+        self._stream.write(_END_OF_FRAMES)
+        self._stream.end()
+
+    def close(self) -> None:
+        """Stops sending without ending the feed. The job waits for another producer with the same name."""
+        self._stream.close()
+
+    def __enter__(self) -> "FeedWriter":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self.end()
+        else:
+            self.close()
 
 
 def submit(
@@ -278,6 +334,11 @@ def logs(id: str, task: Optional[str] = None, **options: Any) -> Iterator[LogLin
 def wait(id: str, timeout: Optional[float] = None, **options: Any) -> Job:
     """Waits until a job ends. See Client.wait."""
     return Client().wait(id, timeout, **options)
+
+
+def open_feed(id: str, name: str, **options: Any) -> FeedWriter:
+    """Opens a feed to a running job. See Client.open_feed."""
+    return Client().open_feed(id, name, **options)
 
 
 def kill(id: str) -> Killed:

@@ -1,6 +1,6 @@
-import { checkFeedName } from '../../../feed/feed-name.ts';
+import { checkFeedName, FEED_FORMATS } from '../../../feed/feed-name.ts';
 import { checkedText, defineCommand } from '../../command/command.ts';
-import { CLUSTER_OPTIONS, JOB } from '../shared-options.ts';
+import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
 
 export const feedCommand = defineCommand({
   command: 'feed <job> <feed>',
@@ -16,9 +16,9 @@ export const feedCommand = defineCommand({
   },
   options: {
     format: {
-      choices: ['lines', 'tfrecord'] as const,
+      choices: FEED_FORMATS,
       default: 'lines' as const,
-      describe: 'Format of the input: one record per line, or a TFRecord stream',
+      describe: 'Format of the input: one record per line, a TFRecord stream, or frames, as the Python library writes them',
     },
     producer: {
       ...checkedText(checkFeedName),
@@ -29,9 +29,10 @@ export const feedCommand = defineCommand({
       describe: 'Skip the records at the beginning of the input that the job has already received from this producer',
       needs: 'producer',
     },
+    ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ job, feed, format, producer, skipReceived, ...cluster }) => {
+  handler: async ({ job, feed, format, producer, skipReceived, output: _, ...cluster }) => {
     const { openFeed } = await import('../../../feed/feed.ts');
     const { recordsOf } = await import('../../../feed/feed-input.ts');
     const { progressLine } = await import('../../../feed/feed-progress.ts');
