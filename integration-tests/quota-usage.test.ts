@@ -83,9 +83,9 @@ test('quotas usage counts running and waiting jobs by role, user, group and queu
   expect(seen).toMatchObject({ from: expect.stringMatching(/^hdfs:.*site\.yaml$/), over: 'wait', undeclared: [] });
   expect(rows(seen)).toEqual([
     'worker: gpus 3/8, 1 + 0',
-    'alice: memory 2560/8192, 1 + 0',
+    'alice: memoryBytes 2684354560/8589934592, 1 + 0',
     'alice: gpus 3/3, 1 + 0',
-    'bob: memory 0/8192, 0 + 0',
+    'bob: memoryBytes 0/8589934592, 0 + 0',
     'bob: gpus 0/3, 0 + 0',
     'research: gpus 3/6, 1 + 0',
     'gpu worker: gpus 3/4, 1 + 1',

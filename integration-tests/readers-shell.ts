@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { ROOT } from './command.ts';
 import { type TestCluster, until } from './harness.ts';
+import { HANGS_MS } from './until.ts';
 
 export interface RunOptions {
   /** File that passes the working directory and the exported variables from one command to the next. */
@@ -68,7 +69,7 @@ export class ReadersShell {
       });
     }
     const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
-    const limit = setTimeout(() => signalGroup(child, 'SIGKILL'), 150_000);
+    const limit = setTimeout(() => signalGroup(child, 'SIGKILL'), HANGS_MS);
     try {
       if (ready !== undefined) {
         await Promise.race([until(() => ready.test(output), { describe: () => `${ready} of ${command}: ${output}` }), closed]);

@@ -89,7 +89,7 @@ test("on a cluster, start returns a handle with logs, status and the chief's res
   const options = {
     instances: 4,
     memory: '1g',
-    environment: cluster.clientEnvironment(),
+    env: cluster.clientEnvironment(),
     conf: { master: { resources: { memory: '512m' } } },
   } as const;
   const job = await start(
@@ -125,7 +125,7 @@ test('on a cluster, an exception in a worker and a kill of the job both reject t
   const options = {
     instances: 2,
     memory: '1g',
-    environment: cluster.clientEnvironment(),
+    env: cluster.clientEnvironment(),
     conf: { master: { resources: { memory: '512m' } } },
   } as const;
   const failing = run(options, async ({ rank }) => {

@@ -32,6 +32,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   'runtime info': ['--node', '24'],
   explain: ['roles.worker'],
   version: [],
+  feed: ['application_1_0001', 'numbers'],
   kill: ['ID'],
 };
 

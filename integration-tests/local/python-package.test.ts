@@ -194,7 +194,7 @@ class Instance:
     def xcom_push(self, key, value):
         pushed[key] = value
 def operator(program):
-    where = {"command": ["${process.execPath}", "${COMMAND}"], "environment": {"TONY_LOCAL_DIR": "${folder}/local"}}
+    where = {"command": ["${process.execPath}", "${COMMAND}"], "env": {"TONY_LOCAL_DIR": "${folder}/local"}}
     return TonyOperator(task_id="train", conf="${folder}/job.yaml", set={"command": program}, local=True, **where)
 done = operator("python3 -c 'import tony; tony.report(loss=0.5, step=7)'").execute({"ti": Instance()})
 seen = [done["id"] == pushed["job_id"], done["state"], done["step"], done["metrics"]]
