@@ -29,6 +29,14 @@ beforeAll(async () => {
 
 const placeOf = ({ document, line }: Block): string => `${document}:${line}`;
 
+/** Pages that the code generates. Readers search them, and do not read them from the beginning to the end. */
+const GENERATED = new Set(['docs/errors.md', 'docs/job-yaml.md', 'docs/commands.md']);
+
+test('no page is longer than readers read: about 2,500 words', () => {
+  const long = documents.map(({ name, text }) => ({ name, words: text.split(/\s+/).length })).filter(({ words }) => words > 2_600);
+  expect(long.filter(({ name }) => !GENERATED.has(name))).toEqual([]);
+});
+
 describe('the document parser', () => {
   const document: Document = {
     name: 'a.md',
