@@ -36,7 +36,8 @@ test('YARN shows the share of steps of a running job, which never decreases', as
   await until(async () => (await progress()) === 25, { describe: () => cluster.application(id) });
   expect((await cluster.run(['status', id])).stdout).toContain('step 10 (25 %)');
   writeFileSync(path.join(folder, 'step'), '5');
-  await until(async () => (await cluster.run(['list'])).stdout.includes('5 (25 %)'), { describe: () => cluster.application(id) });
+  const list = async () => (await cluster.run(['list'])).stdout;
+  await until(async () => (await list()).includes('5 (25 %)'), { describe: list });
   writeFileSync(path.join(folder, 'step'), '30');
   await until(async () => (await progress()) === 75, { describe: () => cluster.application(id) });
   writeFileSync(path.join(folder, 'end'), '');

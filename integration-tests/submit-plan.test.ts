@@ -182,7 +182,7 @@ test('a job waits for GPUs that another job holds, and its plan predicts the rea
       expect(jsonLines(followed.stdout).at(-1)).toMatchObject({
         type: 'result',
         state: 'killed',
-        diagnostics: expect.stringContaining('The ApplicationMaster did not start within 2 s (master.startTimeout).'),
+        message: expect.stringContaining('The ApplicationMaster did not start within 2 s (master.startTimeout).'),
       });
     } finally {
       await third.end();
