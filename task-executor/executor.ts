@@ -16,6 +16,8 @@ import { ProgressSoFar, ReportFile } from './program/report-file.ts';
 import type { ExecutorSettings } from './program/settings.ts';
 import { inheritsPort, prepareRun } from './program/task-folder.ts';
 import { TaskSessions } from './sessions/task-sessions.ts';
+import { ReportedCurves } from './storage/reported-curves.ts';
+import { openStorage } from './storage/storage-services.ts';
 import { SyncedFolder, timeToSync } from './synced-folder.ts';
 
 const TICK_MS = 500;
@@ -195,7 +197,15 @@ export class Executor {
       this.#log.warn({ folder, error: messageOf(error) }, 'could not remove the working directory of an earlier program'),
     );
     const { checkpointOrder } = prepared;
-    const progress = new ProgressSoFar();
+    const progress = new ProgressSoFar((at, metrics) => curves.add(at, metrics));
+    const { frozen, role } = this.#settings;
+    const curves = new ReportedCurves({
+      open: () => openStorage(this.#settings),
+      dir: frozen.summaryDir,
+      run: role.kind === 'gang' ? 'report' : `report-${role.name}`,
+      generation,
+      onTrouble: (message, about) => progress.add({ type: 'notice', message, ...(about !== undefined && { about }) }),
+    });
     const sync = new SyncedFolder(this.#settings, generation, prepared, progress, this.#log);
     const stderr = path.join(this.#settings.logFolder, 'stderr');
     // Mark in the log where the restarted program's output begins.
@@ -236,6 +246,7 @@ export class Executor {
       this.#sessions.end(ended);
       const end = await sync.finish(ended, timeToSync(this.#state, ended.code));
       report.read(true);
+      await curves.finish(end.code === 0);
       this.#log.info({ generation, code: end.code, signal: end.signal }, 'the program has ended');
       const clock = started.failedAt ?? performance.now();
       const permanent = end.code !== 0 && (progress.isPermanentFailure || isFailedLoad(end));

@@ -78,12 +78,16 @@ export function rankNames({ members }: TaskContext): string[] {
 
 /** One line of the report file. Programs in any language can write it. */
 export type Report =
-  /** `total`: the step number expected at the end of training. */
+  /**
+   * `total`: the step number expected at the end of training. `curves`: whether the executor also writes the metrics as summaries. Programs
+   * that write their own summaries do not set it.
+   */
   | {
       readonly type: 'progress';
       readonly step: number;
       readonly total?: number | undefined;
       readonly metrics?: Readonly<Record<string, number>>;
+      readonly curves?: boolean;
     }
   | { readonly type: 'checkpoint'; readonly step: number }
   | { readonly type: 'peer-lost'; readonly taskRank: number }

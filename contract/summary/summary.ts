@@ -323,10 +323,10 @@ export class SummaryWriter implements Summaries {
     }
   }
 
-  /** Writes all remaining values. Retries for up to FINISH_MS. */
-  async finish(): Promise<void> {
+  /** Writes all remaining values. Retries for up to `mostMs`. */
+  async finish(mostMs = FINISH_MS): Promise<void> {
     this.#beginSession();
-    await this.#log.finish(FINISH_MS);
+    await this.#log.finish(mostMs);
   }
 
   /** Flushes synchronously if the folder is on a local disk. */

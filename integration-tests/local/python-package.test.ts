@@ -7,12 +7,14 @@ import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { frozen, workers } from '../../conf/job.fixture.ts';
 import { TRAINING_ENDED } from '../../contract/services/service-names.ts';
+import { createStorage } from '../../storage/create-storage.ts';
 import { fileUri, joinUri } from '../../storage/uri.ts';
 import { parseReport } from '../../task-executor/program/report-file.ts';
 import { ServicesSocket } from '../../task-executor/program/services-socket.ts';
 import { serveStorage } from '../../task-executor/storage/storage-services.ts';
-import { COMMAND, environment, ROOT } from '../command.ts';
-import { temporaryFolder } from '../harness.ts';
+import { ScalarReader } from '../../web/scalars/scalar-reader.ts';
+import { COMMAND, environment, ROOT, runCommand } from '../command.ts';
+import { jsonLines, temporaryFolder } from '../harness.ts';
 import { pythonWithTools } from '../python-environment.ts';
 
 const execute = promisify(execFile);
@@ -83,6 +85,38 @@ test('the package passes mypy --strict, and has the version of the npm package',
   expect(stdout).toContain('Success');
   const { version } = JSON.parse(await readFile(path.join(ROOT, 'package.json'), 'utf8')) as { readonly version: string };
   expect(await readFile(path.join(ROOT, 'python', 'pyproject.toml'), 'utf8')).toContain(`\nversion = "${version}"\n`);
+});
+
+const REPORTING = `
+import sys, tony
+again = tony.context().generation > 1
+for step in range(31 if again else 1, 61):
+    tony.report({"train/loss": (1000 if again else 0) + step}, step=step)
+    if step == 40 and not again:
+        sys.exit(3)
+`;
+
+test('reported metrics become curves: rank 0 draws them, and a restarted program replaces the steps that it repeats', async () => {
+  const folder = await temporaryFolder();
+  await writeFile(path.join(folder, 'report.py'), REPORTING);
+  const file = path.join(folder, 'job.yaml');
+  const roles = 'roles: {worker: {instances: 2}}';
+  await writeFile(file, `name: curves\nframework: none\nruntime: system\ncommand: python3 report.py\n${roles}\n`);
+  const root = path.join(folder, 'jobs');
+  const { stdout } = await runCommand(['submit', '--local', '--conf', file, '--output', 'json'], {
+    env: { TONY_LOCAL_DIR: root, HADOOP_CONF_DIR: undefined },
+  });
+  const { state, summaryUri } = jsonLines(stdout).at(-1) as unknown as { state: string; summaryUri: string };
+  expect(state).toBe('succeeded');
+  const storage = createStorage({ hadoop: null, user: 'alice' });
+  const reader = new ScalarReader({ storage, dir: summaryUri, log: pino({ level: 'silent' }), maxWaitMs: 60_000 });
+  onTestFinished(() => {
+    reader.close();
+    storage.close();
+  });
+  const steps = Array.from({ length: 60 }, (_, at) => at + 1);
+  const values = steps.map((step) => (step > 30 ? 1000 : 0) + step);
+  expect(await reader.charts()).toMatchObject({ runs: [{ name: 'report', scalars: [{ tag: 'train/loss', steps, values }] }] });
 });
 
 const READER = `

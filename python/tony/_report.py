@@ -34,7 +34,10 @@ def report(metrics: Optional[Mapping[str, SupportsFloat]] = None, /, *, step: in
     values = metric_values("report", metrics, more)
     # JSON supports neither NaN nor infinite numbers.
     finite = {name: value for name, value in values.items() if value - value == 0.0}
-    append({"type": "progress", "step": step, "metrics": finite})
+    task = context()
+    # One process draws the curves, as in TypeScript.
+    draws = (task.index if task.rank is None else task.rank) == 0
+    append({"type": "progress", "step": step, "metrics": finite, **({"curves": True} if draws else {})})
 
 
 def step_number(step: Any) -> int:

@@ -18,9 +18,9 @@ export function parseReport(line: string): Report | null {
   if (typeof value !== 'object' || value === null) {
     return null;
   }
-  const { type, step, total, taskRank, message, about, metrics, reason } = value as Readonly<Record<string, unknown>>;
+  const { type, step, total, taskRank, message, about, metrics, reason, curves } = value as Readonly<Record<string, unknown>>;
   if (type === 'progress' && isCount(step)) {
-    return { type, step, ...(isCount(total) && { total }), metrics: numbersOf(metrics) };
+    return { type, step, ...(isCount(total) && { total }), ...(curves === true && { curves }), metrics: numbersOf(metrics) };
   }
   if (type === 'checkpoint' && isCount(step)) {
     return { type, step };
@@ -72,6 +72,12 @@ export class ProgressSoFar {
   #news = false;
   #malformed = false;
   #isPermanentFailure = false;
+  readonly #onCurves: (step: number, metrics: Readonly<Record<string, number>>) => void;
+
+  /** @param onCurves receives the metrics of reports that the executor writes as summaries */
+  constructor(onCurves: (step: number, metrics: Readonly<Record<string, number>>) => void = () => {}) {
+    this.#onCurves = onCurves;
+  }
 
   /** True if the program has reported that its failure is permanent. */
   get isPermanentFailure(): boolean {
@@ -91,6 +97,9 @@ export class ProgressSoFar {
       // A step beyond the last step means that another phase has begun.
       if (this.#lastStep !== null && report.step > this.#lastStep) {
         this.#lastStep = null;
+      }
+      if (report.curves === true) {
+        this.#onCurves(report.step, report.metrics ?? {});
       }
       for (const [name, value] of Object.entries(report.metrics ?? {})) {
         if (this.#metrics.size < MAX_METRICS || this.#metrics.has(name)) {

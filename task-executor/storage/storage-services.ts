@@ -71,7 +71,7 @@ interface Run {
 }
 
 /** Opens the storage that the job uses. The caller must close it. */
-export function openStorage({ frozen, s3 }: StorageContainer): Storage {
+export function openStorage({ frozen, s3 }: Pick<StorageContainer, 'frozen' | 's3'>): Storage {
   const hadoop = frozen.cluster.kind === 'yarn' ? HadoopConfiguration.fromProperties(frozen.cluster.hadoop) : null;
   const connection = s3 && { s3: decodeJobConnections(Buffer.from(s3.reveal()).toString('utf8')) };
   return createStorage({ hadoop, user: frozen.user, ...connection });
