@@ -8,7 +8,7 @@ import type { Storage } from './storage.ts';
 import { joinUri } from './uri.ts';
 
 /** Maximum number of files in a folder and its sub-folders. */
-const MOST_FILES = 10_000;
+export const MOST_FILES = 10_000;
 
 export interface CopiedFile {
   /** Path relative to the folder, with `/` as the separator. */
@@ -98,6 +98,10 @@ export async function downloadFolder(storage: Storage, uri: string, local: strin
     await mkdir(path.join(local, prefix), { recursive: true });
     for (const entry of await storage.list(from)) {
       signal.throwIfAborted();
+      // An object store accepts keys such as a/../b, whose file would be outside the local folder.
+      if (entry.name === '.' || entry.name === '..') {
+        throw new TonyError('DATA_INVALID', `${from} contains an entry with the name ${entry.name}`);
+      }
       const name = `${prefix}${entry.name}`;
       if (entry.type === 'folder') {
         await copy(entry.uri, `${name}/`);

@@ -14,6 +14,7 @@ import { initCommand } from './commands/job-files/init.ts';
 import { attachCommand } from './commands/jobs/attach.ts';
 import { describeCommand } from './commands/jobs/describe.ts';
 import { eventsCommand } from './commands/jobs/events.ts';
+import { filesCommand } from './commands/jobs/files.ts';
 import { killCommand } from './commands/jobs/kill.ts';
 import { listCommand } from './commands/jobs/list.ts';
 import { logsCommand } from './commands/jobs/logs.ts';
@@ -58,6 +59,7 @@ export const COMMAND_LINE: Command = {
     topCommand,
     logsCommand,
     eventsCommand,
+    filesCommand,
     killCommand,
     execCommand,
     shellCommand,

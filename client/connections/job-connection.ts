@@ -19,6 +19,8 @@ export type KillReason = 'order' | 'interrupt' | 'start-timeout';
 export interface JobConnection {
   readonly id: string;
   readonly trackingUrl: string | null;
+  /** URI of the folder for files that the job's programs save. */
+  readonly outputUri: string;
   /** Where to find further information about the job. */
   readonly records: JobRecords;
   /** Returns the URL of the job's pages, with an access token if necessary, or null while the pages are not available. */

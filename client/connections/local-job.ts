@@ -158,6 +158,10 @@ export class LocalJob implements JobConnection {
     }));
   }
 
+  get outputUri(): string {
+    return fileUri(this.#paths.output);
+  }
+
   async output(name: string, maxBytes: number): Promise<Buffer | null> {
     const file = join(this.#paths.output, name);
     return readOutput(this.records.storage, fileUri(file), maxBytes, file);

@@ -243,9 +243,12 @@ export class YarnJob implements JobConnection {
     return found.flatMap(({ containerId, node }) => (containerId === null ? [] : [{ task: 'master', containerId, node }]));
   }
 
+  get outputUri(): string {
+    return jobOutput(this.#cluster.root, this.id);
+  }
+
   async output(name: string, maxBytes: number): Promise<Buffer | null> {
-    const { storage, root } = this.#cluster;
-    return readOutput(storage, joinUri(jobOutput(root, this.id), name), maxBytes);
+    return readOutput(this.#cluster.storage, joinUri(this.outputUri, name), maxBytes);
   }
 
   close(): void {

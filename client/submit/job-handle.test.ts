@@ -18,6 +18,7 @@ function over(
   const line = Buffer.from('hello\n');
   return {
     id: 'application_1_0001',
+    outputUri: 'file:///nonexistent',
     trackingUrl: 'http://rm/proxy/application_1_0001/',
     records: noRecords(),
     pages: async () => null,

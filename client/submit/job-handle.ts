@@ -12,6 +12,7 @@ import type { JobConnection } from '../connections/job-connection.ts';
 import { describeJob, type JobDescription } from '../connections/operations/describe-job.ts';
 import { type EndedJob, type FollowOptions, followJob } from '../connections/operations/follow-job.ts';
 import type { JobEvent } from '../connections/operations/job-events.ts';
+import { copyJobFiles, type JobFile, jobFiles } from '../connections/operations/job-files.ts';
 import { jobLogs, type LogLine, type LogOptions } from '../connections/operations/job-logs.ts';
 import { type KillReport, killJob } from '../connections/operations/kill-job.ts';
 import { type EventOptions, jobEvents } from '../connections/operations/recorded-events.ts';
@@ -114,6 +115,21 @@ export class JobHandle<T = unknown> {
   /** Returns everything that is known about the job: its tasks and containers, its first failure, its checkpoints and its places. */
   describe(): Promise<JobDescription> {
     return describeJob(this.#connection);
+  }
+
+  /** Lists the files that the job has saved in its output folder, or in a folder below it. */
+  files(from = ''): Promise<JobFile[]> {
+    return jobFiles(this.#connection, from);
+  }
+
+  /**
+   * Copies a file or folder that the job has saved to this machine. The copy appears when all of its files are complete.
+   * @param from path below the job's output folder, such as `model`
+   * @param to path that does not exist yet
+   * @throws TonyError NOT_FOUND, ALREADY_EXISTS, USAGE
+   */
+  async copyFiles(from: string, to: string): Promise<void> {
+    await copyJobFiles(this.#connection, from, to, this.#closing.signal);
   }
 
   /**

@@ -18,6 +18,8 @@ export const API_KINDS = [
   'Error',
   'ErrorCode',
   'EventList',
+  'File',
+  'FileCopy',
   'Job',
   'JobDescription',
   'JobEvent',

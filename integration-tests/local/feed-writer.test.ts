@@ -37,6 +37,7 @@ function newWriter(
   const job = {
     id: 'local_1_1',
     trackingUrl: null,
+    outputUri: 'file:///nonexistent',
     records: noRecords(),
     pages: async () => null,
     observe: async () => unreportedJob({ id: 'local_1_1', state: 'running' }),

@@ -19,6 +19,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   top: ['ID'],
   logs: ['ID'],
   events: ['ID'],
+  files: ['ID'],
   import: ['tony.xml'],
   doctor: [],
   'history list': ['--local'],

@@ -119,6 +119,61 @@ test('reported metrics become curves: rank 0 draws them, and a restarted program
   expect(await reader.charts()).toMatchObject({ runs: [{ name: 'report', scalars: [{ tag: 'train/loss', steps, values }] }] });
 });
 
+const SAVING = `
+import os, tempfile, tony
+with tempfile.TemporaryDirectory() as folder:
+    os.makedirs(f"{folder}/layers")
+    for name in ("model.pt", "layers/first.pt"):
+        with open(f"{folder}/{name}", "w") as file:
+            file.write(name)
+    tony.save_output(folder, "model")
+`;
+
+test('files lists the files that a job has saved, and copies them', async () => {
+  const folder = await temporaryFolder();
+  const at = (name: string) => path.join(folder, name);
+  await writeFile(at('save.py'), SAVING);
+  await writeFile(at('job.yaml'), 'name: saving\nframework: none\nruntime: system\ncommand: python3 save.py\nroles: {worker: {}}\n');
+  const env = { TONY_LOCAL_DIR: at('jobs'), HADOOP_CONF_DIR: undefined };
+  const run = (...words: string[]) => runCommand(words, { env, cwd: folder });
+  const { stdout } = await run('submit', '--local', 'job.yaml', '--quiet');
+  const id = /local_\d+_\d+/.exec(stdout)?.[0] ?? '';
+  const listed = jsonLines((await run('files', id, '--output', 'json')).stdout);
+  expect(listed.map(({ name, bytes }) => [name, bytes]).toSorted()).toEqual([
+    ['model/layers/first.pt', 15],
+    ['model/model.pt', 8],
+  ]);
+  expect((await run('files', id, 'model/model.pt')).stdout).toMatch(/^model\/model\.pt +8 B {2}\d{4}-/m);
+
+  expect(await run('files', id, 'model', '--to', 'copy')).toMatchObject({
+    exitCode: 0,
+    stdout: `copied 2 files (23 B) to ${at('copy')}\n`,
+  });
+  expect(await readFile(at('copy/layers/first.pt'), 'utf8')).toBe('layers/first.pt');
+  expect(await run('files', id, 'model/model.pt', '--to', 'copy/layers')).toMatchObject({ exitCode: 0 });
+  expect(await readFile(at('copy/layers/model.pt'), 'utf8')).toBe('model.pt');
+  for (const [words, message] of [
+    [['model', '--to', 'copy'], 'already exists'],
+    [['nothing'], 'has saved no file or folder nothing'],
+    [['../..'], 'leaves the output folder'],
+  ] as const) {
+    expect(await run('files', id, ...words)).toMatchObject({ exitCode: 2, stdout: '', stderr: expect.stringContaining(message) });
+  }
+  // Nothing is left of the copies that failed.
+  expect((await readdir(folder)).toSorted()).toEqual(['copy', 'job.yaml', 'jobs', 'save.py']);
+
+  const script = `
+import json, sys
+from tony.client import Client
+client = Client(command=${JSON.stringify([process.execPath, COMMAND])}, env={"TONY_LOCAL_DIR": sys.argv[1], "HADOOP_CONF_DIR": ""})
+client.copy_files(sys.argv[2], "model", sys.argv[3])
+`;
+  await writeFile(at('copy.py'), script);
+  const python = environment({ PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1' });
+  await execute('python3', [at('copy.py'), at('jobs'), id, at('again')], { env: python });
+  expect((await readdir(at('again'))).toSorted()).toEqual(['layers', 'model.pt']);
+});
+
 const READER = `
 import json, os, tony
 records = [record.decode() for batch in tony.feed("numbers", batch_size=50) for record in batch]

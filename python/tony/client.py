@@ -26,6 +26,7 @@ __all__ = [
     "TaskStatus",
     "TonyError",
     "Urls",
+    "copy_files",
     "kill",
     "list",
     "logs",
@@ -251,6 +252,14 @@ class Client:
             raise TonyError("COMMAND_FAILED", f"tony-ts attach printed no result for {id}")
         return job
 
+    def copy_files(self, id: str, path: str, to: PathText) -> None:
+        """Copies a file or folder that a job has saved, such as `model`, to this machine.
+
+        `path` is below the job's output folder. `to` must not exist yet; it appears when all of its files are complete.
+        """
+        words = ["files", _checked(id), _checked(path), f"--to={os.fspath(to)}"]
+        self._command.one([*words, *self._cluster], None)
+
     def open_feed(
         self, id: str, name: str, producer: Optional[str] = None, skip_received: bool = False
     ) -> "FeedWriter":
@@ -334,6 +343,11 @@ def logs(id: str, task: Optional[str] = None, **options: Any) -> Iterator[LogLin
 def wait(id: str, timeout: Optional[float] = None, **options: Any) -> Job:
     """Waits until a job ends. See Client.wait."""
     return Client().wait(id, timeout, **options)
+
+
+def copy_files(id: str, path: str, to: PathText) -> None:
+    """Copies files that a job has saved to this machine. See Client.copy_files."""
+    Client().copy_files(id, path, to)
 
 
 def open_feed(id: str, name: str, **options: Any) -> FeedWriter:

@@ -31,6 +31,7 @@ function scripted(looks: readonly (JobInfo | Error)[]): JobConnection {
   return {
     id: ID,
     trackingUrl: null,
+    outputUri: 'file:///nonexistent',
     records: noRecords(),
     pages: async () => null,
     observe: async () => {

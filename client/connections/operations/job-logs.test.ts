@@ -35,6 +35,7 @@ function job(sources: () => LogSource[], over: () => boolean = () => true): JobC
   return {
     id: 'local_1_0001',
     trackingUrl: null,
+    outputUri: 'file:///nonexistent',
     records: noRecords(),
     pages: async () => null,
     observe: async () => unreportedJob({ id: 'local_1_0001', state: over() ? 'succeeded' : 'running' }),

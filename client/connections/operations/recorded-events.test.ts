@@ -29,6 +29,7 @@ async function job(looksUntilEnd: number, { away = 0 } = {}): Promise<JobConnect
   return {
     id: 'local_1_0001',
     trackingUrl: null,
+    outputUri: 'file:///nonexistent',
     records: noRecords({
       place: async () => (isOver() ? { jobId: 'local_1_0001', user: 'alice', folder: fileUri(history) } : null),
       ask: async (resource) => {

@@ -60,7 +60,7 @@ export function Charts({ feeds }: { feeds: JobResources }): Content {
       ${choice('X axis', axis, setAxis, { step: 'steps', relative: 'time since the start', wall: 'time of day' })}
     </div>
     ${data.message !== '' && html`<p class="remark">${data.message}</p>`}
-    ${tags.length === 0 && html`<p class="empty">No curves yet: the job's program has written no scalar summaries.</p>`}
+    ${tags.length === 0 && html`<p class="empty">No curves yet: the job's program has reported no metrics and written no scalar summaries.</p>`}
     ${tags.length > 0 && shown.length === 0 && html`<p class="empty">No chart matches the filter.</p>`}
     <div class="charts">${shown.map((tag) => h(TagChart, { key: tag.tag, tag, colors, look, together: 'charts' }))}</div>`;
 }
