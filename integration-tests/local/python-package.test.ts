@@ -168,9 +168,9 @@ from tony.client import Client
 client = Client(command=${JSON.stringify([process.execPath, COMMAND])}, env={"TONY_LOCAL_DIR": sys.argv[1], "HADOOP_CONF_DIR": ""})
 client.copy_files(sys.argv[2], "model", sys.argv[3])
 `;
-  await writeFile(at('copy.py'), script);
+  await writeFile(at('fetch.py'), script);
   const python = environment({ PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1' });
-  await execute('python3', [at('copy.py'), at('jobs'), id, at('again')], { env: python });
+  await execute('python3', [at('fetch.py'), at('jobs'), id, at('again')], { env: python });
   expect((await readdir(at('again'))).toSorted()).toEqual(['layers', 'model.pt']);
 });
 

@@ -126,6 +126,9 @@ it('recognizes a Python program that ends because it cannot be loaded', () => {
   ).toBe(true);
   expect(ended(['  File "train.py", line 3', '    def f(:', '          ^', 'SyntaxError: invalid syntax'])).toBe(true);
   expect(ended(['  File "train.py", line 3', 'IndentationError: unexpected indent'])).toBe(true);
+  const missing = "python3: can't open file '/program/trian.py': [Errno 2] No such file or directory";
+  expect(ended([missing], 2)).toBe(true);
+  expect(ended([missing.replace('Errno 2', 'Errno 13')], 2)).toBe(false);
   expect(ended(['json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)'])).toBe(false);
   expect(ended(["ModuleNotFoundError: No module named 'jax'", 'ValueError: wrong'])).toBe(false);
   expect(ended(["ModuleNotFoundError: No module named 'jax'"], 0)).toBe(false);

@@ -93,13 +93,15 @@ export interface EndedProgram extends ProcessEnd {
 const LOAD_ERRORS = ['ModuleNotFoundError', 'ImportError', 'SyntaxError', 'IndentationError', 'TabError'];
 
 /**
- * Returns true if a Python program, or a module that it imports, could not be loaded. A restart would repeat the failure. Python prints
+ * Returns true if a Python program, or a module that it imports, does not exist or could not be loaded. A restart would repeat the failure. Python prints
  * the error's class and message in its last line.
  */
 export function isFailedLoad({ code, stderrTail }: EndedProgram): boolean {
   const lines = stderrTail.split('\n').map((line) => line.replace(/^\[rank \d+\] /, ''));
   const last = lines.findLast((line) => !/failed with (?:exit code|SIG)/.test(line)) ?? '';
-  return code > 0 && LOAD_ERRORS.some((name) => last.startsWith(`${name}: `));
+  // The interpreter prints this if the program's file does not exist.
+  const isMissing = last.includes(": can't open file '") && last.includes("': [Errno 2] ");
+  return code > 0 && (isMissing || LOAD_ERRORS.some((name) => last.startsWith(`${name}: `)));
 }
 
 /** The user's program in its own session. When the program exits, all of its processes are killed. */
