@@ -18,16 +18,16 @@ const failures: readonly (readonly [FailureCause, string])[] = [
   [{ kind: 'program', exit: { code: 3, signal: null } }, 'its program on n1:1 exited with code 3'],
   [
     { kind: 'program', exit: { code: null, signal: 'SIGKILL' } },
-    'its program on n1:1 was killed by SIGKILL. If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more memory than their container has. Raise roles.worker.resources.memory',
+    'its program on n1:1 was killed by SIGKILL. If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more memory than their container has. If memory was short, raise roles.worker.resources.memory',
   ],
   [
     { kind: 'program', exit: { code: 137, signal: null } },
-    'its program on n1:1 exited with code 137 (SIGKILL). If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more memory than their container has. Raise roles.worker.resources.memory',
+    'its program on n1:1 exited with code 137 (SIGKILL). If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more memory than their container has. If memory was short, raise roles.worker.resources.memory',
   ],
   [{ ...container, exitStatus: 3, end: 'exited', message: 'no.' }, 'its container on n1:1 ended with exit status 3: no.'],
   [
     { ...container, end: 'exited', message: 'The container was terminated by SIGKILL (exit 137).' },
-    'its container on n1:1 ended with exit status 137: The container was terminated by SIGKILL (exit 137). If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more than the 1.5 GiB of their container. Raise roles.worker.resources.memory',
+    'its container on n1:1 ended with exit status 137: The container was terminated by SIGKILL (exit 137). If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use more than the 1.5 GiB of their container. If memory was short, raise roles.worker.resources.memory',
   ],
   [
     { ...container, end: 'memory-exceeded' },

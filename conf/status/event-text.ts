@@ -75,7 +75,7 @@ function killedByKernel(role: string, memoryBytes?: number): string {
     memoryBytes === undefined
       ? 'more memory than their container has'
       : `more than the ${formatMemory(memoryBytes / (1 << 20))} of their container`;
-  return `. If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use ${limit}. Raise roles.${role}.resources.memory`;
+  return `. If neither you nor an admin killed it, the kernel did: on nodes that limit memory with cgroups, the kernel kills processes that use ${limit}. If memory was short, raise roles.${role}.resources.memory`;
 }
 
 function describeContainer(cause: Extract<FailureCause, { kind: 'container' }>, role: string, node: string | null): string {
