@@ -314,7 +314,17 @@ export function restartPause(transition: Transition, slot: number): number {
 export function failureDiagnostics(state: MachineState, { task, facts }: Failure, end: string): string {
   const stderr = describeStderr(facts);
   const next = stderr === '' ? ` See its log: tony-ts logs ${state.frozen.jobId} ${nameOf(task)}` : '';
-  return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${stderr}${describeFirstFailure(state, task, facts)}`;
+  const advice = isWithoutModule(facts) && jobOf(state).python.type === 'requirements' ? ` ${HIDDEN_PACKAGES}` : '';
+  return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${advice}${stderr}${describeFirstFailure(state, task, facts)}`;
+}
+
+const HIDDEN_PACKAGES =
+  "The node's own packages are not visible to this job, because it uses python.requirements: add the module to the requirements.";
+
+/** Returns true if a Python program failed because a module is not installed. Python prints the error in its last line. */
+function isWithoutModule({ lines }: TaskFailure): boolean {
+  const last = lines.findLast((line) => !/failed with (?:exit code|SIG)/.test(line)) ?? '';
+  return /^(?:\[rank \d{1,9}\] )?ModuleNotFoundError: /.test(last);
 }
 
 /** Describes the job's first failure. Returns an empty string if `facts` already describes that failure. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { frozen, role, workers } from '../../conf/job.fixture.ts';
+import type { PythonEnvironment } from '../../conf/python.ts';
 import { jobMessage } from '../../conf/status/job-message.ts';
 import { restartsOf } from '../../conf/status/status.ts';
 import { assignmentOf } from './job-machine.ts';
@@ -598,6 +599,17 @@ describe('failing programs', () => {
     own.exit('c2', 1, { permanent: true });
     own.serve();
     expect(own.status()).toMatchObject({ state: 'running', generations: 2 });
+  });
+
+  it("a missing module fails the job with the advice to add it, if the node's own packages are hidden", () => {
+    const message = (python: PythonEnvironment): string => {
+      const scene = JobScenario.running(frozen({ python, roles: [workers()] }));
+      scene.exit('c2', 1, { stderr: "ModuleNotFoundError: No module named 'torch'", permanent: true });
+      return scene.status().message;
+    };
+    const requirements = { type: 'requirements', file: '/job/requirements.txt', version: null, platform: null } as const;
+    expect(message(requirements)).toContain("exited with code 1. The node's own packages are not visible to this job");
+    expect(message({ type: 'system' })).not.toContain('visible');
   });
 
   it('a failing program restarts alone when it has no rank', () => {
