@@ -31,13 +31,13 @@ test('py-spy and faulthandler show where the Python program of a task is', async
   // The commands of docs/inside-a-job.md.
   const dump = await until(
     async () => {
-      const { stdout } = await inTask('py-spy dump --pid $(pgrep -P $PPID python3)');
+      const { stdout } = await inTask('py-spy dump --pid $(pgrep -P $PPID python)');
       return stdout.includes('stuck_here') && stdout;
     },
-    { describe: async () => await inTask('py-spy dump --pid $(pgrep -P $PPID python3)') },
+    { describe: async () => await inTask('py-spy dump --pid $(pgrep -P $PPID python)') },
   );
   expect(dump).toMatch(/stuck_here \(train\.py:6\)\n +<module> \(train\.py:9\)/);
-  expect(await inTask('kill -USR1 $(pgrep -P $PPID python3)')).toMatchObject({ exitCode: 0 });
+  expect(await inTask('kill -USR1 $(pgrep -P $PPID python)')).toMatchObject({ exitCode: 0 });
   await until(async () => /line 6 in stuck_here/.test((await cluster.run(['logs', id, 'worker:0'])).stderr), { describe: 'the stack' });
   await cluster.run(['kill', id, '--yes']);
 });
