@@ -57,6 +57,12 @@ async function readLock(file: string, scratch: string): Promise<string[]> {
   });
 }
 
+/** @param file name of the requirements file, or null if the job uses a file that cannot name an index */
+function indexHint(file: string | null): string {
+  const place = file ?? 'a requirements.txt that replaces this file';
+  return `Check that pip can reach an index from this machine. Without internet, name a mirror in ${place} (\`--index-url URL\`) or in pip.conf, or use a folder of wheels: the lines \`--no-index\` and \`--find-links wheels\` in ${place}.`;
+}
+
 export interface LockedPackage {
   readonly name: string;
   readonly version: string;
@@ -108,7 +114,9 @@ export async function buildEnvironment(
     say(`pip sends the environment variable ${variable} to ${host}`);
   }
   const { signal } = new AbortController();
-  await downloadPackages(what, { ...(await forPip(requirements, wheels)), folder: wheels, target }, signal);
+  const forDownload = await forPip(requirements, wheels);
+  const unreachableHint = indexHint(forDownload.kind === 'requirements' ? path.basename(requirements.file) : null);
+  await downloadPackages(what, { ...forDownload, folder: wheels, target, unreachableHint }, signal);
   const files = (await readdir(wheels)).filter((name) => !name.endsWith('.txt') && name !== PROJECT_WHEEL).sort();
   const packages = await Promise.all(
     files.map(async (file): Promise<LockedPackage> => ({ ...parseWheelName(file), sha256: await hashFile(path.join(wheels, file)) })),

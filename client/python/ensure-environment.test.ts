@@ -227,6 +227,7 @@ test('without pip or without a network, the error says so', async () => {
   await expect(ensure('b.txt', `${options}one\n`)).rejects.toMatchObject({
     code: 'RUNTIME_DOWNLOAD_FAILED',
     message: expect.stringMatching(/Connection refused|NewConnectionError/),
+    hint: expect.stringContaining('`--find-links wheels` in b.txt'),
   });
 });
 

@@ -28,6 +28,8 @@ export interface DownloadOptions extends Requirements {
   readonly target: Target;
   /** Folder to which the wheels are downloaded. */
   readonly folder: string;
+  /** What the user should do if no index can be reached. Default: the hint of RUNTIME_DOWNLOAD_FAILED. */
+  readonly unreachableHint?: string;
 }
 
 /**
@@ -39,7 +41,7 @@ export async function downloadPackages(what: string, options: DownloadOptions, s
   const { file, kind, folder, target } = options;
   const { version, machine } = target;
   const request = { version, machine, project: kind === 'pyproject' ? file : null, arguments: pipArguments(options) };
-  await runDownload(what, {
+  const call: ToolCall = {
     command: 'python3',
     args: [SCRIPT, JSON.stringify(request)],
     // Not the folder of the user's file, because pip regards a requirement as a path if its working directory contains such a file.
@@ -47,7 +49,8 @@ export async function downloadPackages(what: string, options: DownloadOptions, s
     env: { PIP_REQUIRE_VIRTUALENV: '0' },
     signal,
     timeoutMs: DOWNLOAD_MS,
-  });
+  };
+  await runExplained(call, (failure) => explain(what, failure, options.unreachableHint));
 }
 
 function pipArguments({ file, kind, folder, target }: DownloadOptions): string[] {
@@ -68,7 +71,7 @@ export function runDownload(what: string, call: ToolCall): Promise<void> {
 }
 
 /** Converts an npm or pip failure to an error. The error code depends on the program's output. */
-export function explain(what: string, failure: ToolFailure): TonyError {
+export function explain(what: string, failure: ToolFailure, unreachableHint?: string): TonyError {
   const { log } = failure;
   const lines = `\n${failure.lastLines(LAST_LINES, /^Ignoring tony-ts-markers:/)}`;
   const options = { cause: failure };
@@ -131,5 +134,8 @@ export function explain(what: string, failure: ToolFailure): TonyError {
       options,
     );
   }
-  return new TonyError('RUNTIME_DOWNLOAD_FAILED', `${what} could not be downloaded: ${failure.message}${lines}`, options);
+  return new TonyError('RUNTIME_DOWNLOAD_FAILED', `${what} could not be downloaded: ${failure.message}${lines}`, {
+    ...(unreachableHint === undefined ? {} : { hint: unreachableHint }),
+    ...options,
+  });
 }
