@@ -255,7 +255,11 @@ export const jobSchema = z.strictObject({
     ARCHIVE,
     "Archives that YARN copies to each node and unpacks. Each key is the name of the resulting folder in the programs' working directory. The rules for `files` also apply to `archives`.",
   ),
-  env: environment(values.variableName).describe('Environment variables for the programs of all roles.').default({}),
+  env: environment(values.variableName)
+    .describe(
+      'Environment variables for the programs of all roles. Do not put passwords or tokens here, because your history contains the values: your program should read them from a file on HDFS (docs/faq.md).',
+    )
+    .default({}),
   roles: z
     .record(roleKey, roleSchema.describe('Group of tasks with the same command and the same resources.'))
     .refine((roles) => Object.keys(roles).length <= values.MOST_ROLES, { error: values.TOO_MANY_ROLES })
