@@ -19,7 +19,7 @@ async function readTutorial(name: string, skipped: readonly RegExp[]): Promise<n
     text
       .replaceAll('/etc/hadoop/conf', cluster.configuration)
       .replaceAll(/\balice\b/g, USER)
-      .replace('command: python3 ', `command: ${pytorch} `);
+      .replace(/(command:|submit .* --) python3 /, `$1 ${pytorch} `);
   return await followTutorial(name, { shell, folder: path.join(folder, 'work'), adapt, skipped });
 }
 

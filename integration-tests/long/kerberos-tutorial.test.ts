@@ -20,7 +20,7 @@ test.skipIf(pytorch === null)('a reader without a ticket follows the tutorial of
     text
       .replace(/^kinit$/, `kinit -k -t ${keytabOf(cluster.state, 'alice')} alice`)
       .replaceAll('/etc/hadoop/conf', cluster.configuration)
-      .replace('command: python3 ', `command: ${pytorch} `);
+      .replace(/(command:|submit .* --) python3 /, `$1 ${pytorch} `);
   const work = path.join(folder, 'work');
   await followTutorial('docs/tutorials/pytorch.md', { shell, folder: work, adapt, skipped: [/^tony-ts doctor --probe/] });
   expect((await shell.run('ls model/model.pt', work)).exitCode).toBe(0);
