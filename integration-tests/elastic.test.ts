@@ -195,5 +195,5 @@ function reasons(events: string): string[] {
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as HistoryEntry)
     .filter(({ type }) => type === 'generation-started')
-    .map(describeEntry);
+    .map((entry) => describeEntry(entry).replace(/, (newest checkpoint: step \d+|no checkpoint yet)/, ''));
 }

@@ -135,12 +135,20 @@ export function startGeneration(transition: Transition): void {
   const why = transition.gang?.why ?? '';
   transition.record('generation-started', {
     generation,
-    message: describeMembers(transition.state, members),
+    message: `${describeMembers(transition.state, members)}${describeCheckpoint(transition.state, generation)}`,
     ...(why === '' ? {} : { reason: why }),
   });
   for (const task of members) {
     startMember(transition, task.slot);
   }
+}
+
+/** Describes where a restarted gang resumes. The checkpoint folder of a first generation may hold checkpoints that the job does not know. */
+function describeCheckpoint({ training: { checkpointStep } }: MachineState, generation: number): string {
+  if (generation === 1) {
+    return '';
+  }
+  return checkpointStep === 0 ? ', no checkpoint yet' : `, newest checkpoint: step ${checkpointStep}`;
 }
 
 function describeMembers(state: MachineState, members: readonly Task[]): string {
