@@ -45,23 +45,27 @@ function frameworkPrograms(file) {
     .filter(({ source }) => existsSync(path.join(ROOT, source)));
 }
 
-/** @typedef {{ source: string, output: string, executable?: boolean, external?: string[] }} Bundle */
+/**
+ * `imported` bundles run in the user's own process. They keep their white space: for an uncaught error, Node.js prints the whole source line,
+ * which would be the whole bundle.
+ * @typedef {{ source: string, output: string, executable?: boolean, imported?: boolean, external?: string[] }} Bundle
+ */
 
 /** @type {Bundle[]} */
 export const BUNDLES = [
   { source: 'client/cli/main.ts', output: 'tony-ts.js', executable: true },
-  { source: 'client/index.ts', output: 'index.js' },
+  { source: 'client/index.ts', output: 'index.js', imported: true },
   { source: 'application-master/main.ts', output: 'container/application-master.mjs' },
   { source: 'task-executor/main.ts', output: 'container/task-executor.mjs' },
   { source: 'task-executor/program/process-launcher.ts', output: 'container/process-launcher.mjs' },
   ...frameworkPrograms('main.ts').map(({ name, source }) => ({ source, output: `container/${name}.mjs` })),
   // A process must contain only one copy of TensorFlow.js: the copy that the user's script imports.
-  { source: 'training/index.ts', output: 'container/training.mjs', external: ['@tensorflow/*'] },
-  { source: 'training/process/register.ts', output: 'container/register.mjs' },
+  { source: 'training/index.ts', output: 'container/training.mjs', imported: true, external: ['@tensorflow/*'] },
+  { source: 'training/process/register.ts', output: 'container/register.mjs', imported: true },
   { source: 'contract/checkpoint/checkpoint-thread-main.ts', output: 'container/checkpoint-thread.mjs' },
-  { source: 'training/ring/sync-ring-worker.ts', output: 'container/sync-ring-worker.mjs' },
+  { source: 'training/ring/sync-ring-worker.ts', output: 'container/sync-ring-worker.mjs', imported: true },
   { source: 'web/tensorboard/main.ts', output: 'container/tensorboard.mjs' },
-  { source: 'storage/s3/s3-client.ts', output: 's3-client.mjs' },
+  { source: 'storage/s3/s3-client.ts', output: 's3-client.mjs', imported: true },
   { source: 'storage/s3/s3-client.ts', output: 'container/s3-client.mjs' },
 ];
 
@@ -89,7 +93,7 @@ const REQUIRE_BANNER =
  * @param {Bundle} bundle
  * @param {string} outfile
  */
-export async function bundle({ source, executable = false, external = [] }, outfile) {
+export async function bundle({ source, executable = false, imported = false, external = [] }, outfile) {
   const { build } = await import('esbuild');
   // A starting job may be reading the previous bundle. Therefore the new bundle is written to a temporary file and then renamed.
   const unfinished = `${outfile}.${process.pid}`;
@@ -100,9 +104,8 @@ export async function bundle({ source, executable = false, external = [] }, outf
     platform: 'node',
     format: 'esm',
     target: 'node20.19',
-    // Keeps names for readable stack traces, and removes white space to shorten the upload. The user's library keeps its white space: for
-    // an uncaught error, Node.js prints the whole source line, and the user sees only the last lines of stderr.
-    minifyWhitespace: !source.startsWith('training/'),
+    // Keeps names for readable stack traces, and removes white space to shorten the upload and the start of the command.
+    minifyWhitespace: !imported,
     minifySyntax: true,
     legalComments: 'none',
     external,
