@@ -215,7 +215,7 @@ export const ERROR_CODES = {
   HADOOP_CONF_NOT_FOUND: {
     exit: 2,
     means: 'No cluster is configured: neither HADOOP_CONF_DIR nor HADOOP_HOME is set, and --resource-manager was not given.',
-    hint: 'Set HADOOP_CONF_DIR to the folder with core-site.xml and yarn-site.xml. Without a cluster, `tony-ts submit --local` runs jobs on this machine.',
+    hint: 'Set HADOOP_CONF_DIR to the folder with core-site.xml and yarn-site.xml.',
   },
   HADOOP_CONF_INVALID: {
     exit: 2,

@@ -1,6 +1,7 @@
 import { EXIT_CODES, TonyError } from '../../platform/errors.ts';
+import { withLocalHint } from '../cluster/without-cluster.ts';
 import { type Command, describeOptions } from './command/command.ts';
-import { argumentsOf, checkCommand, helpHint, type ReadWords, readWords } from './command/read-words.ts';
+import { argumentsOf, checkCommand, helpHint, nameOf, type ReadWords, readWords } from './command/read-words.ts';
 import { cacheCommand } from './commands/cluster/cache.ts';
 import { doctorCommand } from './commands/cluster/doctor.ts';
 import { historyCommand } from './commands/cluster/history.ts';
@@ -131,14 +132,25 @@ export async function runCommandLine(given: readonly string[]): Promise<void> {
     }
     await runs.handler?.(args as never);
   } catch (error) {
-    throw withCommandHint(error, path);
+    throw withCommandHint(error, read);
   }
 }
 
 const GENERAL_HINT = new TonyError('USAGE', '').hint;
 
-/** Adds the command to the general hint of a USAGE error that the command itself throws. */
-function withCommandHint(error: unknown, path: readonly Command[]): unknown {
+/** Adds the command to the hint of a USAGE error that the command itself throws, and of an error without a cluster. */
+function withCommandHint(error: unknown, read: ReadWords): unknown {
+  const { path } = read;
   const isGeneral = error instanceof TonyError && error.code === 'USAGE' && error.hint === GENERAL_HINT;
-  return isGeneral ? new TonyError('USAGE', error.message, { hint: helpHint(path), cause: error }) : error;
+  if (!isGeneral) {
+    return withLocalHint(error, offersLocal(read) ? `\`${nameOf(path)} --local\` uses this machine` : null);
+  }
+  return new TonyError('USAGE', error.message, { hint: helpHint(path), cause: error });
+}
+
+/** Whether the command would accept `--local` in addition to the typed words. */
+function offersLocal({ runs, given, positionals }: ReadWords): boolean {
+  const local = runs.options.find(({ name }) => name === 'local');
+  const excluded = new Set([...given.keys(), ...runs.positionals.slice(0, positionals.length).map(({ name }) => name)]);
+  return local !== undefined && given.get('local') !== true && local.excludes.every((name) => !excluded.has(name));
 }

@@ -1,6 +1,7 @@
 import { hadoopUser } from '../../hadoop/configuration/configuration.ts';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions, openCluster } from '../cluster/cluster.ts';
+import { suggestLocal } from '../cluster/without-cluster.ts';
 import { ClusterHistory } from '../records/cluster-history.ts';
 import type { HistoryStore } from '../records/history-store.ts';
 import { checkLocalRoot, localRoot } from '../staging/local-folder.ts';
@@ -22,7 +23,7 @@ export async function openHistoryStore(options: StoreOptions): Promise<HistorySt
     await checkLocalRoot(root);
     return new LocalHistory(root, hadoopUser(options.env));
   }
-  const cluster = await openCluster(options);
+  const cluster = await openCluster(options).catch(suggestLocal);
   try {
     return await ClusterHistory.open(cluster);
   } catch (error) {

@@ -3,6 +3,7 @@ import { closing } from '../../platform/async/closing.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { CLUSTER_OPTIONS, type ClusterOptions } from '../cluster/cluster.ts';
+import { suggestLocal } from '../cluster/without-cluster.ts';
 import { type ListOptions, openLister } from './job-lister.ts';
 import type { LocalListOptions } from './local-jobs.ts';
 
@@ -33,5 +34,7 @@ export async function listJobs(options: ListOptions = {}): Promise<ListedJob[]> 
     const { LOCAL_LIST_OPTIONS, listLocalJobs } = await import('./local-jobs.ts');
     return listLocalJobs(pickOptions<LocalListOptions>(options, LOCAL_LIST_OPTIONS));
   }
-  return closing(await openLister(pickOptions<ClusterOptions>(options, CLUSTER_OPTIONS)), (lister) => lister.list(options));
+  return closing(await openLister(pickOptions<ClusterOptions>(options, CLUSTER_OPTIONS)).catch(suggestLocal), (lister) =>
+    lister.list(options),
+  );
 }

@@ -4,6 +4,7 @@ import type { SiteConfig } from '../../conf/resolve/site.ts';
 import { untilAborted } from '../../platform/async/until-aborted.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type HadoopCluster, openCluster } from '../cluster/cluster.ts';
+import { suggestLocal } from '../cluster/without-cluster.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
 import { killJob } from '../connections/operations/kill-job.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
@@ -62,7 +63,7 @@ export async function openSubmission(
 
 /** Opens a cluster whose nodes can read the staging folder. */
 async function openForSubmission(options: SubmissionOptions): Promise<HadoopCluster> {
-  const cluster = await openCluster(options);
+  const cluster = await openCluster(options).catch(suggestLocal);
   try {
     refuseLocalStaging(cluster.root);
     return cluster;

@@ -314,7 +314,7 @@ function describePlace({ name, describe, choices }: Positional): string {
   return `${name.toUpperCase()}${brief === '' ? '' : `: ${brief.replace(/\.$/, '')}`}`;
 }
 
-function nameOf(path: readonly Command[]): string {
+export function nameOf(path: readonly Command[]): string {
   return ['tony-ts', ...path.slice(1).map(({ name }) => name)].join(' ');
 }
 
