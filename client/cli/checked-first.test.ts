@@ -131,6 +131,37 @@ test.each([
   expect(await failureOf(words)).toMatchObject({ code: 'HADOOP_CONF_NOT_FOUND' });
 });
 
+test.each([
+  [['list'], '`tony-ts list --local`'],
+  [['top'], '`tony-ts top --local`'],
+  [['history'], '`tony-ts history --local`'],
+  [['cache', 'list'], '`tony-ts cache list --local`'],
+  [['submit', '--', 'true'], '`tony-ts submit --local`'],
+])('without a cluster, the hint for %j names the same command with --local', async (words, hint) => {
+  expect(await failureOf(words)).toMatchObject({ code: 'HADOOP_CONF_NOT_FOUND', hint: expect.stringContaining(hint) });
+});
+
+test.each([[['list', '--user', 'bob']], [['status', APPLICATION]]])(
+  'without a cluster, the hint for %j does not name --local, which the command would refuse',
+  async (words) => {
+    expect(await failureOf(words)).toMatchObject({ code: 'HADOOP_CONF_NOT_FOUND', hint: expect.not.stringContaining('local') });
+  },
+);
+
+test.each([['local_1_0001'], ['nonsense']])(
+  'without a cluster, the hint for the unknown job %s lists the jobs on this machine',
+  async (job) => {
+    expect(await failureOf(['status', job])).toMatchObject({ hint: expect.stringMatching(/^`tony-ts list --local --all` lists/) });
+  },
+);
+
+test('tony-ts list --local names the command that includes ended local jobs', async () => {
+  const write = vi.mocked(process.stdout.write);
+  write.mockClear();
+  await runCommandLine(['list', '--local']);
+  expect(write.mock.calls.map(([text]) => String(text)).join('')).toContain('tony-ts list --local --all');
+});
+
 async function failureOf(words: readonly string[]): Promise<unknown> {
   return await runCommandLine(words).then(
     () => 'no error',

@@ -285,7 +285,9 @@ export class LocalJob implements JobConnection {
   /** @throws TonyError JOB_NOT_FOUND if the job has neither files nor a history. */
   async mustExist(): Promise<void> {
     if ((await readText(join(this.#paths.job, 'job.json'))) === '' && (await this.#final()) === null) {
-      throw new TonyError('JOB_NOT_FOUND', `The local job ${this.id} does not exist in ${this.#paths.job}.`);
+      throw new TonyError('JOB_NOT_FOUND', `The local job ${this.id} does not exist in ${this.#paths.job}.`, {
+        hint: '`tony-ts list --local --all` lists the jobs on this machine. tony-ts removes old local jobs.',
+      });
     }
   }
 

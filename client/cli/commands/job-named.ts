@@ -28,15 +28,19 @@ export async function jobId(job: string, cluster: ClusterArguments): Promise<str
   }
   const { listJobs } = await import('../../listing/list-jobs.ts');
   const [onCluster, local] = await Promise.all([
-    listJobs({ ...cluster, name: job, ended: true }).catch(ifCode('HADOOP_CONF_NOT_FOUND', [])),
+    listJobs({ ...cluster, name: job, ended: true }).catch(ifCode('HADOOP_CONF_NOT_FOUND', null)),
     listJobs({ local: true, name: job, ended: true }),
   ]);
-  const named = [...onCluster, ...local].filter(({ name }) => name === job);
+  const named = [...(onCluster ?? []), ...local].filter(({ name }) => name === job);
   const live = named.filter(({ state }) => !isEndState(state));
   const [found, ...others] = live.length > 0 ? live : named;
   if (found === undefined) {
+    const lists =
+      onCluster === null
+        ? '`tony-ts list --local --all` lists your jobs on this machine.'
+        : '`tony-ts list --all` lists your jobs on the cluster, and `tony-ts list --local --all` those on this machine.';
     throw new TonyError('USAGE', `You have no job with the ID or name ${job}.`, {
-      hint: '`tony-ts list --all` lists your jobs. IDs look like application_1795225023264_0001 or local_1795225023264_0001.',
+      hint: `${lists} IDs look like application_1795225023264_0001 or local_1795225023264_0001.`,
     });
   }
   if (others.length > 0) {

@@ -29,7 +29,8 @@ export const listCommand = defineCommand({
     await show(output, 'Job', jobs, async (terminal) => {
       if (jobs.length === 0) {
         const areThere = ended || state !== undefined;
-        return [areThere ? 'No jobs found.' : 'No running jobs found. tony-ts list --all includes jobs that have ended.'];
+        const all = `tony-ts list ${local ? '--local ' : ''}--all`;
+        return [areThere ? 'No jobs found.' : `No running jobs found. ${all} includes jobs that have ended.`];
       }
       const { jobListLines } = await import('../../../output/lines/list-lines.ts');
       return jobListLines(jobs, terminal, { withUsers: allUsers, now: Date.now() });
