@@ -17,7 +17,7 @@ export { runCall } from './cluster/run-call.ts';
 export type { TrainingData } from './data/data.ts';
 export * as data from './data/data-namespace.ts';
 export type { FitData, ValidationData } from './data/fit-data.ts';
-export type { ColumnConfig, CsvOptions, CsvRow, LabelledCsvRow } from './data/formats/csv.ts';
+export type { ColumnConfig, ColumnConfigs, CsvOptions, CsvRow, CsvRowOf, LabelledCsvRow } from './data/formats/csv.ts';
 export {
   decodeExample,
   decodeSequenceExample,

@@ -12,7 +12,7 @@ import { InputLists, type ListNames, listNames } from './reading/input-lists.ts'
 import type { SplitAssigner } from './reading/split-assigner.ts';
 import type { Dataset } from './sources/dataset.ts';
 import type { DatasetReader } from './sources/dataset-reader.ts';
-import { countExamplesOf, type ModelNames, tensorsOf } from './training-element.ts';
+import { countExamplesOf, type ModelNames, refuseSeparateColumns, tensorsOf } from './training-element.ts';
 
 export interface DatasetBatchSourceOptions {
   readonly tf: typeof tfjs;
@@ -312,6 +312,9 @@ export class DatasetBatchSource implements BatchSource {
 
   #batchOf(element: unknown): Batch {
     const { tf, names = NO_NAMES, prepare } = this.#options;
+    if (prepare === undefined) {
+      refuseSeparateColumns(element, names);
+    }
     return prepareBatch(tensorsOf(tf, element, names), prepare);
   }
 }

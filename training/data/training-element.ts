@@ -22,6 +22,9 @@ export interface ModelNames {
   readonly outputs: readonly string[];
 }
 
+/** Number of columns that an error lists. */
+const MOST_NAMES = 8;
+
 /**
  * Converts a training batch to tensors.
  * @throws TonyError DATA_INVALID if the element is not a training batch.
@@ -34,6 +37,43 @@ export function tensorsOf(tf: typeof tfjs, element: unknown, names: ModelNames):
   };
   const weights = sampleWeight === undefined ? {} : { sampleWeight: tensors(sampleWeight, [], 'sampleWeight')[0] as tfjs.Tensor };
   return { x: tensors(xs, names.inputs, 'xs'), y: tensors(ys, names.outputs, 'ys'), ...weights };
+}
+
+/**
+ * Refuses named columns, such as those of a table, for a model with another number of inputs or outputs.
+ * @throws TonyError DATA_INVALID
+ */
+export function refuseSeparateColumns(element: unknown, { inputs, outputs }: ModelNames): void {
+  const { xs, ys } = partsOf(element);
+  const [x, y] = [listOf(xs, inputs, 'xs').length, listOf(ys, outputs, 'ys').length];
+  if (inputs.length === 0 || (x === inputs.length && y === outputs.length)) {
+    return;
+  }
+  const [columns, targets] = [xs, ys].map((parts) => (Array.isArray(parts) || isPart(parts) ? null : Object.keys(parts as object)));
+  if (!columns && !targets) {
+    return;
+  }
+  const combined = (part: string, names: readonly string[] | null | undefined, wanted: number) =>
+    names && wanted === 1
+      ? `[${shownNames(names)
+          .map((name) => (name === '...' ? name : fieldOf(part, name)))
+          .join(', ')}]`
+      : part;
+  throw new TonyError(
+    'DATA_INVALID',
+    `the data has ${x} inputs and ${y} targets; the model has ${inputs.length} and ${outputs.length}${columns ? ` (columns: ${shownNames(columns).join(', ')})` : ''}`,
+    {
+      hint: `Combine the columns into one array per example before batch: dataset.map(({ xs, ys }) => ({ xs: ${combined('xs', columns, inputs.length)}, ys: ${combined('ys', targets, outputs.length)} })).`,
+    },
+  );
+}
+
+function shownNames(names: readonly string[]): readonly string[] {
+  return names.length > MOST_NAMES ? [...names.slice(0, MOST_NAMES), '...'] : names;
+}
+
+function fieldOf(part: string, name: string): string {
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? `${part}.${name}` : `${part}[${JSON.stringify(name)}]`;
 }
 
 /** Returns the number of examples in a batch. */

@@ -24,12 +24,30 @@ export interface ColumnConfig {
   readonly isLabel?: boolean;
 }
 
-export interface CsvOptions extends TextOptions {
+export type ColumnConfigs = Readonly<Record<string, ColumnConfig>>;
+
+/** Whether a column is a label, as far as the types tell: `maybe` for a configuration that is only known when the program runs. */
+type LabelOf<Config> = 'isLabel' extends keyof Config
+  ? Config['isLabel' & keyof Config] extends true
+    ? 'yes'
+    : Config['isLabel' & keyof Config] extends false | undefined
+      ? 'no'
+      : 'maybe'
+  : 'no';
+
+/** The rows of a file whose columns have these configurations. */
+export type CsvRowOf<Configs> = 'yes' extends { [Name in keyof Configs]: LabelOf<Configs[Name]> }[keyof Configs]
+  ? LabelledCsvRow
+  : 'maybe' extends { [Name in keyof Configs]: LabelOf<Configs[Name]> }[keyof Configs]
+    ? CsvRow | LabelledCsvRow
+    : CsvRow;
+
+export interface CsvOptions<Configs extends ColumnConfigs = ColumnConfigs> extends TextOptions {
   /** Whether the first line of each file contains the column names. Default: true. */
   readonly hasHeader?: boolean;
   /** The column names, in file order. They replace the names in the header. */
   readonly columnNames?: readonly string[];
-  readonly columnConfigs?: Readonly<Record<string, ColumnConfig>>;
+  readonly columnConfigs?: Configs;
   /** Whether to omit all columns that are not in `columnConfigs`. Default: false. */
   readonly configuredColumnsOnly?: boolean;
   /** Character that separates the values. Default: a comma. */

@@ -3,10 +3,11 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FileStorage } from '../../../storage/file-storage.ts';
+import type { Dataset } from '../sources/dataset.ts';
 import { csv, jsonl, lines } from '../sources/sources.ts';
 import { folderWith } from '../testing/files.ts';
 import { splitFields } from './csv.ts';
-import { LineSplitter } from './line-format.ts';
+import { LineSplitter, type TextOptions } from './line-format.ts';
 
 const storage = new FileStorage();
 
@@ -104,11 +105,11 @@ function fieldsOf(line: string): string[] | null {
 describe('text', () => {
   const LATIN = Buffer.from('id\ncafé\n', 'latin1');
 
-  test.each([
+  test.each<[string, (files: string, options?: TextOptions) => Dataset<unknown>]>([
     ['lines', lines],
     ['csv', csv],
     ['jsonl', jsonl],
-  ] as const)('bytes that are not UTF-8 are damage with a file and a byte: %s', async (name, source) => {
+  ])('bytes that are not UTF-8 are damage with a file and a byte: %s', async (name, source) => {
     const good = name === 'jsonl' ? '"a"\n' : 'a\n';
     const folder = await folderWith({
       'a.txt': Buffer.concat([Buffer.from(`${good}${good}`), Buffer.from([0x22, 0xe9, 0x22, 0x0a]), Buffer.from(good)]),

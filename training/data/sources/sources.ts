@@ -15,7 +15,7 @@ import {
 } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import { type ColumnConfig, type CsvOptions, type CsvRow, csvFormat, type LabelledCsvRow } from '../formats/csv.ts';
+import { type ColumnConfig, type ColumnConfigs, type CsvOptions, type CsvRowOf, csvFormat } from '../formats/csv.ts';
 import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from '../formats/file-format.ts';
 import { type IdxOptions, type IdxRecord, idxFormat } from '../formats/idx-format.ts';
 import { parseJsonLine } from '../formats/json-line.ts';
@@ -236,9 +236,14 @@ export function jsonl<T = unknown>(files: Files, options: TextOptions & SourceOp
  * Reads comma-separated values (RFC 4180). A row is an object with one field per column. If `columnConfigs` marks labels, a row has the
  * form `{ xs, ys }`. Types, defaults and required values work as they do in tf.data.csv.
  */
-export function csv<Row = CsvRow | LabelledCsvRow>(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<Row> {
+export function csv<_Row extends never = never, const Configs extends ColumnConfigs = Readonly<Record<never, ColumnConfig>>>(
+  files: Files,
+  options?: CsvOptions<Configs> & SourceOptions,
+): Dataset<CsvRowOf<Configs>>;
+export function csv<Row>(files: Files, options?: CsvOptions & SourceOptions): Dataset<Row>;
+export function csv(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<unknown> {
   checkSourceOptions('csv', options);
-  return new Dataset(new FileSource(files, csvFormat(options), options)) as unknown as Dataset<Row>;
+  return new Dataset(new FileSource(files, csvFormat(options), options));
 }
 
 /**
