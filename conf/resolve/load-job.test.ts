@@ -1,5 +1,7 @@
-import { homedir } from 'node:os';
-import { describe, expect, test } from 'vitest';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { TonyError } from '../../platform/errors.ts';
 import { FRAMEWORK_NAMES } from '../frameworks/names.ts';
 import { processesOf } from '../processes.ts';
@@ -564,4 +566,21 @@ test.each([
   const found = mistakes(`${text}\ncommand: x\nroles: {w: {}}`);
   expect(found).toHaveLength(1);
   expect(found[0]).toContain(message);
+});
+
+test.each([
+  ['train.ts', 'node'],
+  ['train.PY', 'python3'],
+  ['run.mjs', 'node'],
+  ['start.sh', 'bash'],
+])('the program %s is not read as a job file', async (name, interpreter) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tony-ts-test-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const file = join(folder, name);
+  await writeFile(file, 'const a = {\n  b: [1\n};\n');
+  await expect(loadJob(file)).rejects.toMatchObject({
+    code: 'JOB_INVALID',
+    message: `${file} is a program, not a job file.`,
+    hint: expect.stringContaining(`tony-ts submit -- ${interpreter} ${file}`),
+  });
 });

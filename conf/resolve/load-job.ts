@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { basename, dirname, resolve } from 'node:path';
+import { basename, dirname, extname, resolve } from 'node:path';
 import { checkOptions, type OptionNames } from '../../platform/check-options.ts';
 import { fileErrorOf, TonyError } from '../../platform/errors.ts';
 import { resolvePath } from '../../platform/files/resolve-path.ts';
@@ -65,7 +65,7 @@ export interface ReadJob {
 
 /**
  * Reads a job.yaml before the cluster's site file is known.
- * @throws TonyError JOB_UNREADABLE
+ * @throws TonyError JOB_UNREADABLE; JOB_INVALID if the file is a program
  */
 export async function readJob(path: string): Promise<ReadJob> {
   let text: string;
@@ -78,8 +78,27 @@ export async function readJob(path: string): Promise<ReadJob> {
       ...(Object.hasOwn(UNREADABLE_HINTS, code) && { hint: UNREADABLE_HINTS[code] }),
     });
   }
+  refuseProgram(path);
   const folder = dirname(resolve(path));
   return { text, parse: (options) => parseJob(text, { ...options, file: path, folder, isFile: isFileIn(folder) }) };
+}
+
+/** Programs that run files, by the files' extensions. */
+const INTERPRETERS: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(['ts', 'mts', 'cts', 'js', 'mjs', 'cjs'].map((extension) => [extension, 'node'])),
+  py: 'python3',
+  sh: 'bash',
+};
+
+/** @throws TonyError JOB_INVALID if the path is that of a program. As YAML, a program would have a mistake in most of its lines. */
+function refuseProgram(path: string): void {
+  const extension = extname(path).slice(1).toLowerCase();
+  if (!Object.hasOwn(INTERPRETERS, extension)) {
+    return;
+  }
+  throw new TonyError('JOB_INVALID', `${path} is a program, not a job file.`, {
+    hint: `To run it in one task, write \`tony-ts submit -- ${INTERPRETERS[extension]} ${path}\`. For several tasks, name it in the \`command\` of a job file: \`tony-ts init\` creates one.`,
+  });
 }
 
 export interface ParseOptions extends LoadOptions {
