@@ -5,6 +5,7 @@ import { isRecord } from '../platform/is-record.ts';
 import { once } from '../platform/once.ts';
 import { suggest } from '../platform/text/suggest.ts';
 import { apiVersionProblem, isUserKey } from './api-version.ts';
+import { nearestPlaces } from './key-places.ts';
 import type { JsonSchema } from './values/json-schema.ts';
 import { meantAlternative, tooBig, typeName } from './values/schema-issues.ts';
 import { parseYaml, TOO_DEEP, YamlIndex, type YamlPath, type YamlTerms } from './yaml-document.ts';
@@ -372,6 +373,10 @@ function describe(value: unknown): string {
 }
 
 function unknownKey(path: readonly (string | number)[], key: string, root: JsonSchema): string {
+  const places = nearestPlaces([...path, key], root);
+  if (places !== undefined) {
+    return `is not a known key; did you mean ${places}?`;
+  }
   const known = Object.keys(schemaAt(path, root)?.properties ?? {});
   return `is not a known key${didYouMean(key, known)}${known.length > 0 ? ` (known: ${known.join(', ')})` : ''}`;
 }

@@ -40,6 +40,7 @@ test.each([
   [['history', '--user', 'bob', 'shwo'], 'There is no "tony-ts history shwo"; did you mean "show"?'],
   [['config', 'explain'], 'There is no command "config"; did you mean "explain"?'],
   [['explain', 'roles.worker.instanses'], 'There is no key roles.worker.instanses; did you mean roles.worker.instances?'],
+  [['explain', 'memory'], 'There is no key memory at the top level; did you mean `roles.ROLE.resources.memory`'],
   [['explain', '--codes', 'timeout'], '--codes and timeout cannot be combined'],
   [['feed', 'local_1_0001'], 'tony-ts feed requires FEED'],
   [['attach', 'local_1_0001'], 'The local job local_1_0001'],
@@ -74,6 +75,12 @@ test.each([
 test('help COMMAND shows the help of the command', async () => {
   expect(await outputOf(() => runCommandLine(['help', 'history', 'prune']))).toContain('tony-ts history prune\n');
   expect(await outputOf(() => runCommandLine(['help']))).toContain('tony-ts COMMAND\n');
+});
+
+test('explain finds a key by its last parts', async () => {
+  expect(await outputOf(() => runCommandLine(['explain', 'gpus']))).toBe(
+    await outputOf(() => runCommandLine(['explain', 'roles.ROLE.resources.gpus'])),
+  );
 });
 
 test('a command line with --help is not checked', async () => {

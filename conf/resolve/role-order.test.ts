@@ -51,7 +51,11 @@ test('a name in `after` stands for a role that has succeeded', () => {
 
 describe('rejects', () => {
   test.each([
-    ['an unknown role', 'worker: { after: { role: wroker } }', 'roles.worker.after: there is no role `wroker` (roles: worker)'],
+    [
+      'an unknown role',
+      'worker: { after: { role: wroker } }',
+      'roles.worker.after: there is no role `wroker`; did you mean `worker`? (roles: worker)',
+    ],
     ['a role that waits for itself', 'worker: { after: { role: worker } }', 'a role cannot wait for itself'],
     ['an unknown state', 'a: { kind: independent }\n  worker: { after: { role: a, state: failed } }', 'roles.worker.after'],
     ['no condition', 'worker: { after: [] }', 'roles.worker.after'],

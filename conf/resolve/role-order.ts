@@ -1,3 +1,4 @@
+import { suggest } from '../../platform/text/suggest.ts';
 import { type EndAfter, isTracked, type Job, type Role, type RoleCondition } from '../job.ts';
 import { inGang } from '../role-conditions.ts';
 import type { YamlProblem } from '../yaml-file.ts';
@@ -75,7 +76,9 @@ function endless({ name, endAfter }: OrderedRole, roles: readonly OrderedRole[])
 }
 
 function unknown(name: string, roles: readonly OrderedRole[]): string {
-  return `there is no role \`${name}\` (roles: ${roles.map((role) => role.name).join(', ')})`;
+  const names = roles.map((role) => role.name);
+  const meant = suggest(name, names);
+  return `there is no role \`${name}\`${meant === undefined ? '' : `; did you mean \`${meant}\`?`} (roles: ${names.join(', ')})`;
 }
 
 /** A role, and one of the roles for which it waits. */

@@ -1,5 +1,6 @@
 import { type ExplainedKey, explainKey } from '../../../conf/explain-key.ts';
 import { jobJsonSchema } from '../../../conf/job-schema.ts';
+import { orList, placesOf } from '../../../conf/key-places.ts';
 import { siteJsonSchema } from '../../../conf/resolve/site.ts';
 import { ERROR_CODES, type ErrorCode, type FailureExit, TonyError } from '../../../platform/errors.ts';
 import { suggest } from '../../../platform/text/suggest.ts';
@@ -28,7 +29,7 @@ export function explain(topic = '', options: { readonly site?: boolean } = {}): 
 
 /**
  * Explains a key of job.yaml, or of tony-site.yaml if `site` is true.
- * @param key path such as `roles.worker.restart`, or '' for the whole file
+ * @param key path such as `roles.worker.restart`, its last parts if only one key ends with them, or '' for the whole file
  * @throws TonyError USAGE for an unknown key, with the closest match
  */
 export function explainConfig(key = '', { site = false }: { readonly site?: boolean } = {}): ExplainedKey {
@@ -38,6 +39,16 @@ export function explainConfig(key = '', { site = false }: { readonly site?: bool
     return found;
   }
   const parts = key.split('.');
+  const places = placesOf(parts, schema).map((place) => place.join('.'));
+  const only = places.length === 1 ? explainKey(schema, places[0] ?? '') : null;
+  if (only !== null) {
+    return only;
+  }
+  if (places.length > 0) {
+    throw new TonyError('USAGE', `There is no key ${key} at the top level; did you mean ${orList(places)}?`, {
+      hint: `Pass one of these keys to tony-ts explain${site ? ' --site' : ''}.`,
+    });
+  }
   const known = (explainKey(schema, parts.slice(0, -1).join('.'))?.children ?? []).map((child) => child.key);
   const meant = suggest(parts.at(-1) ?? '', known);
   const full = meant === undefined ? '' : `; did you mean ${[...parts.slice(0, -1), meant].join('.')}?`;
