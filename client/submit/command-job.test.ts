@@ -30,6 +30,10 @@ test('options set the resources, variables, framework, name and source; --set ov
   expect(job.roles).toMatchObject([{ instances: 3, resources: { memoryMb: 4096, vcores: 2, gpus: 1 } }]);
 });
 
+test('instances sets the number of workers', () => {
+  expect(commandJob({ words: ['true'], instances: 2 }, '/srv/code').roles).toMatchObject([{ name: 'worker', instances: 2 }]);
+});
+
 test('one word is a shell command', () => {
   expect(commandJob({ words: ['echo $HOME && exit 3'] }, '/srv/code').roles[0]?.command).toBe('echo $HOME && exit 3');
 });

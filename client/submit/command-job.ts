@@ -6,12 +6,14 @@ import { type ParseOptions, parseJob } from '../../conf/resolve/load-job.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { splitVariable } from './split-variable.ts';
 
-/** Job with a single task, described by command-line arguments instead of a job.yaml. Values have the same syntax as in job.yaml. */
+/** Job with one role, `worker`, described by command-line arguments instead of a job.yaml. Values have the same syntax as in job.yaml. */
 export interface CommandJob {
   /** A single word is a shell command. Several words are a program and its arguments, and are quoted for the shell. */
   readonly words: readonly string[];
   readonly name?: string | undefined;
   readonly queue?: string | undefined;
+  /** Number of workers. The default is 1. */
+  readonly instances?: number | undefined;
   readonly memory?: string | undefined;
   readonly vcores?: number | undefined;
   readonly gpus?: number | undefined;
@@ -25,7 +27,7 @@ export interface CommandJob {
 const LONGEST_NAME = 40;
 
 /**
- * Creates a job that consists of one task in the `worker` role.
+ * Creates a job whose tasks are all in the `worker` role.
  * @throws TonyError USAGE if an environment variable has no name, or if the source folder is too broad to upload; JOB_INVALID for other
  * mistakes
  */
@@ -33,7 +35,10 @@ export function commandJob(given: CommandJob, folder: string, options: Omit<Pars
   return parseJob(commandJobYaml(given, folder), { ...options, file: 'command line', folder });
 }
 
-function commandJobYaml({ words, name, queue, memory, vcores, gpus, env = [], framework, source }: CommandJob, folder: string): string {
+function commandJobYaml(
+  { words, name, queue, instances = 1, memory, vcores, gpus, env = [], framework, source }: CommandJob,
+  folder: string,
+): string {
   const place = source ?? '.';
   if (place !== 'none' && isTooBroad(resolve(folder, place))) {
     throw new TonyError('USAGE', `tony-ts would upload the whole folder ${resolve(folder, place)}.`, {
@@ -51,7 +56,7 @@ function commandJobYaml({ words, name, queue, memory, vcores, gpus, env = [], fr
       framework,
       command,
       env: Object.fromEntries(env.map(splitVariable)),
-      roles: { worker: { instances: 1, resources } },
+      roles: { worker: { instances, resources } },
     }),
   );
   return stringify(job);

@@ -42,12 +42,25 @@ function memoryText(text: string, place: string): void {
 }
 
 const COMMAND_OPTIONS = {
-  memory: { ...checkedText(memoryText), describe: 'For a command: memory for the worker, such as 4g' },
-  vcores: { ...wholeNumber(1), describe: 'For a command: number of virtual cores for the worker' },
-  gpus: { ...wholeNumber(0), describe: 'For a command: number of GPUs for the worker' },
+  instances: { ...wholeNumber(1), describe: 'For a command: number of workers [default: 1]' },
+  memory: { ...checkedText(memoryText), describe: 'For a command: memory for each worker, such as 4g' },
+  vcores: { ...wholeNumber(1), describe: 'For a command: number of virtual cores for each worker' },
+  gpus: { ...wholeNumber(0), describe: 'For a command: number of GPUs for each worker' },
   framework: { choices: FRAMEWORK_NAMES, describe: 'For a command: framework that the program uses' },
   source: { type: 'string', describe: 'For a command: folder with your code, or none [default: the current folder]' },
 } as const;
+
+/** The keys of the job file that these options set for a command. */
+const KEYS_OF_OPTIONS: Readonly<Record<keyof typeof COMMAND_OPTIONS, string>> = {
+  instances: 'roles.worker.instances',
+  memory: 'roles.worker.resources.memory',
+  vcores: 'roles.worker.resources.vcores',
+  gpus: 'roles.worker.resources.gpus',
+  framework: 'framework',
+  source: 'source',
+};
+
+const OPTION_NAMES = Object.keys(COMMAND_OPTIONS) as (keyof typeof COMMAND_OPTIONS)[];
 
 export const submitCommand = defineCommand({
   command: 'submit [job-file] [command..]',
@@ -55,7 +68,7 @@ export const submitCommand = defineCommand({
   describe: 'Run a job and follow it; the exit code reflects its result',
   positionals: {
     'job-file': { type: 'string', describe: 'Path to the job file [default: job.yaml]' },
-    command: wordsAfterDashes('Command for a single worker to run, instead of a job file'),
+    command: wordsAfterDashes('Command for one or more workers to run, instead of a job file'),
   },
   options: {
     conf: { ...JOB_FILE_OPTION, describe: 'Path to the job file; the same as the argument', excludes: 'job-file' },
@@ -179,8 +192,8 @@ export async function jobLoader({
   command = [],
   ...args
 }: JobArguments): Promise<(options: LoadOptions) => Promise<Job>> {
-  const { name, queue, env = [], memory, vcores, gpus, framework, source } = args;
-  const ofCommand = { memory, vcores, gpus, framework, source };
+  const { name, queue, env = [], instances, memory, vcores, gpus, framework, source } = args;
+  const ofCommand = { instances, memory, vcores, gpus, framework, source };
   if (command.length > 0 && jobFile !== undefined) {
     throw new TonyError('USAGE', `The job file ${jobFile} and a command after -- cannot be combined: a job file contains its commands.`, {
       hint: "To change a command of the job file, use --set 'command=...'.",
@@ -190,10 +203,10 @@ export async function jobLoader({
     const { commandJob } = await import('../../../submit/command-job.ts');
     return async (options) => commandJob({ ...ofCommand, name, queue, env, words: command }, process.cwd(), options);
   }
-  const [unused] = Object.entries(ofCommand).find(([, value]) => value !== undefined) ?? [];
+  const unused = OPTION_NAMES.find((option) => ofCommand[option] !== undefined);
   if (unused !== undefined) {
     throw new TonyError('USAGE', `--${unused} requires a command, as in tony-ts submit --${unused} ... -- COMMAND.`, {
-      hint: 'For a job file, use --set, such as --set roles.worker.resources.memory=4g.',
+      hint: `For a job file, write --set ${KEYS_OF_OPTIONS[unused]}=${ofCommand[unused]}.`,
     });
   }
   const { readJob } = await import('../../../../conf/resolve/load-job.ts');
