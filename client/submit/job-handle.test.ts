@@ -48,6 +48,12 @@ function over(
 
 const FINE: JobResult = { state: 'succeeded', message: '' };
 
+test('status() has the URL of the pages until the job ends', async () => {
+  const job = new JobHandle({ ...over(FINE), pages: async () => 'http://127.0.0.1:1/?token=t' });
+  expect((await job.status()).urls.pages).toBe('http://127.0.0.1:1/?token=t');
+  expect((await job.status()).urls.pages).toBeNull();
+});
+
 test('result() returns the value after onLog has received the last log line', async () => {
   const connection = over(FINE, { output: '{"version":1,"value":{"accuracy":0.5}}' });
   const logLines: string[] = [];

@@ -15,6 +15,7 @@ import type { JobEvent } from '../connections/operations/job-events.ts';
 import { copyJobFiles, type JobFile, jobFiles } from '../connections/operations/job-files.ts';
 import { jobLogs, type LogLine, type LogOptions } from '../connections/operations/job-logs.ts';
 import { type KillReport, killJob } from '../connections/operations/kill-job.ts';
+import { observeWithPages } from '../connections/operations/observe-with-pages.ts';
 import { type EventOptions, jobEvents } from '../connections/operations/recorded-events.ts';
 import { type ExecStreams, execInTask } from '../sessions/exec.ts';
 import { type ForwardedPort, type ForwardOptions, forwardPort } from '../sessions/forward-port.ts';
@@ -77,7 +78,7 @@ export class JobHandle<T = unknown> {
    * @throws TonyError JOB_NOT_FOUND, RM_UNREACHABLE
    */
   status(): Promise<JobInfo> {
-    return this.#connection.observe();
+    return observeWithPages(this.#connection);
   }
 
   /** Returns the URL of the job's pages, or null while the pages are not available. */

@@ -1,4 +1,3 @@
-import { isOver } from '../../../../conf/status/job-info.ts';
 import { closing } from '../../../../platform/async/closing.ts';
 import { defineCommand } from '../../command/command.ts';
 import { CLUSTER_OPTIONS, JOB, OUTPUT_OPTION } from '../shared-options.ts';
@@ -12,9 +11,8 @@ export const statusCommand = defineCommand({
   handler: async ({ job, output, ...cluster }) => {
     const { connectNamed } = await import('../job-named.ts');
     await closing(await connectNamed(job, cluster), async (connection) => {
-      const observed = await connection.observe();
-      const pages = isOver(observed) ? null : await connection.pages();
-      const job = { ...observed, urls: { ...observed.urls, pages } };
+      const { observeWithPages } = await import('../../../connections/operations/observe-with-pages.ts');
+      const job = await observeWithPages(connection);
       await show(output, 'Job', [job], async (terminal) => {
         const { statusLines } = await import('../../../output/lines/status-lines.ts');
         return statusLines(job, terminal, Date.now());
