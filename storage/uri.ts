@@ -54,9 +54,23 @@ export function parseUri(uri: string): FileUri | HdfsLocation | S3Uri {
       }
       return { scheme: 's3', bucket: authority, path: cleanPath(rawPath, uri) };
     default:
+      refuseAbsent(uri);
       throw new TonyError('STORAGE_DENIED', `"${uri}" is not a URI of a supported file system.`, {
         hint: 'Use a URI that begins with hdfs://, webhdfs://, swebhdfs://, viewfs://, s3:// or file:///.',
       });
+  }
+}
+
+/**
+ * Refuses a place such as `null/model`, which a program gets if it appends a name to a folder that it does not have.
+ * @throws TonyError USAGE
+ */
+export function refuseAbsent(place: string): void {
+  const [, absent] = /^(null|undefined)(?:\/|$)/.exec(place) ?? [];
+  if (absent !== undefined) {
+    throw new TonyError('USAGE', `The place ${JSON.stringify(place)} begins with ${absent}: the folder in it is not set.`, {
+      hint: `Outside a job, \`cluster.outputUri\` is null. Pass a relative path to an export instead, such as 'model', which works in a job and outside. For a folder of this name, write ./${absent}.`,
+    });
   }
 }
 

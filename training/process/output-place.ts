@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { isUri } from '../../conf/values/is-uri.ts';
 import { TonyError } from '../../platform/errors.ts';
-import { joinUri, parseUri } from '../../storage/uri.ts';
+import { joinUri, parseUri, refuseAbsent } from '../../storage/uri.ts';
 import { uriOf } from './uri-of.ts';
 
 /**
@@ -9,6 +9,7 @@ import { uriOf } from './uri-of.ts';
  * folder's file system. If there is no output folder, paths are local.
  */
 export function outputPlace(outputDir: string | null, output: string): string {
+  refuseAbsent(output);
   if (isUri(output)) {
     return output.replace(/(?<=[^/])\/+$/, '');
   }
