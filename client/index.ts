@@ -39,7 +39,7 @@ export type { JobRecords } from './connections/job-records.ts';
 export type { DescribedCheckpoints, DescribedTask, JobDescription } from './connections/operations/describe-job.ts';
 export type { EndedJob, FollowOptions } from './connections/operations/follow-job.ts';
 export type { JobEvent } from './connections/operations/job-events.ts';
-export type { JobFile } from './connections/operations/job-files.ts';
+export type { SavedFile } from './connections/operations/job-files.ts';
 export type { LogLine, LogOptions } from './connections/operations/job-logs.ts';
 export type { KillImpact, KillReport } from './connections/operations/kill-job.ts';
 export type { LostNode } from './connections/operations/lost-nodes.ts';

@@ -12,7 +12,7 @@ import type { JobConnection } from '../connections/job-connection.ts';
 import { describeJob, type JobDescription } from '../connections/operations/describe-job.ts';
 import { type EndedJob, type FollowOptions, followJob } from '../connections/operations/follow-job.ts';
 import type { JobEvent } from '../connections/operations/job-events.ts';
-import { copyJobFiles, type JobFile, jobFiles } from '../connections/operations/job-files.ts';
+import { copyJobFiles, jobFiles, type SavedFile } from '../connections/operations/job-files.ts';
 import { jobLogs, type LogLine, type LogOptions } from '../connections/operations/job-logs.ts';
 import { type KillReport, killJob } from '../connections/operations/kill-job.ts';
 import { observeWithPages } from '../connections/operations/observe-with-pages.ts';
@@ -119,7 +119,7 @@ export class JobHandle<T = unknown> {
   }
 
   /** Lists the files that the job has saved in its output folder, or in a folder below it. */
-  files(from = ''): Promise<JobFile[]> {
+  files(from = ''): Promise<SavedFile[]> {
     return jobFiles(this.#connection, from);
   }
 

@@ -115,7 +115,8 @@ it('a command that is too long for Linux is a permanent failure, and its descrip
 it('ends processes that have left the session', async () => {
   const { program, stdout } = await start('setsid bash -c "echo \\$\\$; exec sleep 1000" & until test -s stdout; do sleep 0.05; done');
   await (program as Program).ended;
-  expect(isGone(Number(readFileSync(stdout, 'utf8')))).toBe(true);
+  // `ended` resolves when SIGKILL has been sent, and the kernel ends the process a moment later.
+  await expect.poll(() => isGone(Number(readFileSync(stdout, 'utf8')))).toBe(true);
 });
 
 it('recognizes a Python program that ends because it cannot be loaded', () => {

@@ -7,7 +7,7 @@ import { joinUri } from '../../../storage/uri.ts';
 import type { JobConnection } from '../job-connection.ts';
 
 /** A file that a job has saved. */
-export interface JobFile {
+export interface SavedFile {
   /** Path below the job's output folder, with `/` as the separator. */
   readonly name: string;
   readonly uri: string;
@@ -21,10 +21,10 @@ export interface JobFile {
  * @param from file or folder below the output folder. By default, the whole folder
  * @throws TonyError NOT_FOUND if the file or folder does not exist, USAGE for a path that leaves the folder, or a connection error
  */
-export async function jobFiles(connection: JobConnection, from = ''): Promise<JobFile[]> {
+export async function jobFiles(connection: JobConnection, from = ''): Promise<SavedFile[]> {
   const { storage } = connection.records;
   const found = await findOutput(connection, from);
-  const files: JobFile[] = [];
+  const files: SavedFile[] = [];
   const walk = async (entry: Entry, name: string): Promise<void> => {
     if (entry.type === 'file') {
       files.push({ name, uri: entry.uri, bytes: entry.size, modifiedAt: entry.modifiedAt });

@@ -1,5 +1,5 @@
 import { closing } from '../../../../platform/async/closing.ts';
-import type { JobFile } from '../../../connections/operations/job-files.ts';
+import type { SavedFile } from '../../../connections/operations/job-files.ts';
 import type { FittedColumn } from '../../../terminal/fitted-table.ts';
 import type { Terminal } from '../../../terminal/terminal.ts';
 import { defineCommand } from '../../command/command.ts';
@@ -40,11 +40,11 @@ export const filesCommand = defineCommand({
   },
 });
 
-async function fileTable(files: readonly JobFile[], terminal: Terminal): Promise<string[]> {
+async function fileTable(files: readonly SavedFile[], terminal: Terminal): Promise<string[]> {
   const { fittedTable } = await import('../../../terminal/fitted-table.ts');
   const { fullTime } = await import('../../../terminal/clock.ts');
   const { formatBytes } = await import('../../../../conf/values/quantities.ts');
-  const columns: FittedColumn<JobFile>[] = [
+  const columns: FittedColumn<SavedFile>[] = [
     { title: 'FILE', cell: ({ name }) => name, keep: 3 },
     { title: 'SIZE', cell: ({ bytes }) => formatBytes(bytes), align: 'right', keep: 2 },
     { title: 'WRITTEN', cell: ({ modifiedAt }) => fullTime(modifiedAt), keep: 1 },
