@@ -107,8 +107,8 @@ test('before the gang restarts, and before a kill ends the job, a program has th
   expect(await cluster.run(['kill', run.job.id, '--yes'])).toMatchObject({ exitCode: 0 });
   const final = await run.job.ended();
   expect(final).toMatchObject({ state: 'killed', message: `Killed by ${USER} with tony-ts kill.` });
-  expect((await run.seen('worker-0')).slice(-2)).toEqual(['generation 2: SIGTERM, stopping False', 'generation 2: saved, stopping False']);
-  expect(await run.seen('hasty-0')).toEqual([STARTED, 'generation 1: SIGTERM, stopping False']);
+  expect((await run.seen('worker-0')).slice(-2)).toEqual(['generation 2: SIGTERM, should checkpoint False', 'generation 2: saved, should checkpoint False']);
+  expect(await run.seen('hasty-0')).toEqual([STARTED, 'generation 1: SIGTERM, should checkpoint False']);
 });
 
 test('a job without remote access is killed at once', async () => {
@@ -120,7 +120,7 @@ test('a job without remote access is killed at once', async () => {
   expect(await cluster.run(['kill', run.job.id, '--yes'])).toMatchObject({ exitCode: 0 });
   await cluster.ended(run.job.id);
   await noneLeft(cluster, run.job.id);
-  expect(await run.seen('worker-0')).not.toContain('generation 1: saved, stopping False');
+  expect(await run.seen('worker-0')).not.toContain('generation 1: saved, should checkpoint False');
 });
 
 test('before a preemption, should_checkpoint() is true, and the next generation continues from the checkpoint', async () => {
