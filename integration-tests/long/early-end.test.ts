@@ -107,7 +107,10 @@ test('before the gang restarts, and before a kill ends the job, a program has th
   expect(await cluster.run(['kill', run.job.id, '--yes'])).toMatchObject({ exitCode: 0 });
   const final = await run.job.ended();
   expect(final).toMatchObject({ state: 'killed', message: `Killed by ${USER} with tony-ts kill.` });
-  expect((await run.seen('worker-0')).slice(-2)).toEqual(['generation 2: SIGTERM, should checkpoint False', 'generation 2: saved, should checkpoint False']);
+  expect((await run.seen('worker-0')).slice(-2)).toEqual([
+    'generation 2: SIGTERM, should checkpoint False',
+    'generation 2: saved, should checkpoint False',
+  ]);
   expect(await run.seen('hasty-0')).toEqual([STARTED, 'generation 1: SIGTERM, should checkpoint False']);
 });
 

@@ -126,7 +126,7 @@ test.skipIf(!isolates)(
       'tony-ts submit --local --conf my-job/job.yaml',
     ];
     const { stdout } = await runIsolated([...commands, ...job], { cwd: repository, home, socket });
-    expect(stdout).toMatch(/local_\d+_0001 SUCCEEDED/);
+    expect(stdout).toMatch(/local_\d+_0001 succeeded/);
     expect([...used].sort()).toEqual(['/files/', '/npm/', '/simple/']);
   },
   LIMIT_MS,
@@ -157,7 +157,7 @@ test.skipIf(!isolates)(
     const profile = [`export PATH='${prefix}/bin':/usr/bin:/bin`, `export TONY_CACHE_DIR='${prefix}/cache'`];
     const packages = ['unset TONY_CACHE_DIR', 'tony-ts submit --conf packages/job.yaml --local --logs all'];
     const { stdout } = await runIsolated([...install, ...profile, ...check, ...packages], { cwd: folder, home });
-    expect(stdout.match(/local_\d+_\d{4} SUCCEEDED/g)).toHaveLength(2);
+    expect(stdout.match(/local_\d+_\d{4} succeeded/g)).toHaveLength(2);
     expect(stdout).toMatch(/worker:0 \| six 1\.17\.0 True/);
     const site = await execute('sh', ['-c', `grep -l "A machine that reaches nothing" '${prefix}'/docs/docs/admin/install.html`]);
     expect(site.stdout).toContain('install.html');

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -196,7 +197,7 @@ describe('a rejected login is reported with its cause and the next step', () => 
     await expectRejection({ KRB5CCNAME: cache }, message, 'Run kinit again.', 'configuration');
   });
 
-  test.each([
+  test.skipIf(!existsSync(FAKE_CLOCK)).each([
     ['+20m', /Kerberos rejected the identity of this user at localhost:\d+: .*Clock skew too great.*\./],
     ['-20m', /Kerberos rejected the identity of this user at localhost:\d+: Ticket not yet valid\./],
   ])('a clock that differs by %s', async (difference, message) => {
