@@ -204,7 +204,9 @@ test('an elastic job continues with the remaining workers when a lost one gets n
     [3, 2],
   ]);
   expect(scene.history).toContainEqual(
-    expect.stringMatching(/^generation-started 3 ranked tasks \(3 of 2\.\.4 workers\), (newest checkpoint: step \d+|no checkpoint yet); worker:1 was lost$/),
+    expect.stringMatching(
+      /^generation-started 3 ranked tasks \(3 of 2\.\.4 workers\), (newest checkpoint: step \d+|no checkpoint yet); worker:1 was lost$/,
+    ),
   );
 });
 
