@@ -37,6 +37,9 @@ const SERVERS: readonly (readonly [command: RegExp, ready: RegExp])[] = [
   [/^tony-ts forward /, /^forwarding http/m],
 ];
 
+/** Saves a file in the job's output folder. */
+const SAVES = `mkdir -p model && echo done | tee model/file && python3 -c 'import tony; tony.save_output("model", "model")'`;
+
 const cluster = useCluster();
 let folder: string;
 let shell: ReadersShell;
@@ -61,7 +64,7 @@ beforeAll(async () => {
     startJob(
       'name: running\nframework: none\nruntime: system\ncommand: echo here; sleep infinity\nroles: {worker: {resources: {memory: 512m}}}\n',
     ),
-    startJob('name: ended\nframework: none\nruntime: system\ncommand: echo done\nroles: {worker: {resources: {memory: 512m}}}\n'),
+    startJob(`name: ended\nframework: none\nruntime: system\ncommand: ${SAVES}\nroles: {worker: {resources: {memory: 512m}}}\n`),
   ]);
   await cluster.ended(ended);
   await until(async () => (await shell.run(`tony-ts logs ${running}`, folder)).output.includes('here'), {
@@ -137,7 +140,7 @@ async function filledIn(text: string): Promise<string> {
     .replaceAll(/http:\/\/resourcemanager(\.example\.com)?:8088/g, cluster.resourceManager)
     .replaceAll('--port 18080', '--port 0')
     .replaceAll(/\balice\b/g, USER);
-  const examples = new Set(filled.match(/\bAPPLICATION_ID\b|\bID[12]\b|\b(application|local)_1795225023264_\d{4}\b/g));
+  const examples = new Set(filled.match(/\bJOB_ID\b|\bID[12]\b|\b(application|local)_1795225023264_\d{4}\b/g));
   for (const example of examples) {
     filled = filled.replaceAll(new RegExp(`\\b${example}\\b`, 'g'), await jobFor(text));
   }
@@ -158,7 +161,7 @@ async function jobFor(command: string): Promise<string> {
     const job = `name: reads\nsource: ${source}\ncommand: TONY_BACKEND=cpu node feed.mjs\nroles: {worker: {resources: {memory: 1g}}}\n`;
     return await startJob(job, command.includes('local_') ? '--local' : '');
   }
-  return /\b(attach|history|tensorboard)\b|\s(-f|--follow)\b/.test(command) ? ended : running;
+  return /\b(attach|history|tensorboard|files)\b|\s(-f|--follow)\b/.test(command) ? ended : running;
 }
 
 async function startJob(job: string, option = ''): Promise<string> {
