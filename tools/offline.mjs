@@ -28,7 +28,7 @@ const requirements = options.requirements === undefined ? null : path.resolve(op
 
 /** A job that makes the command download TensorBoard, and shows that the staged files run. */
 const JOB =
-  'name: offline\nframework: none\nruntime: system\nsource: none\ncommand: "true"\ntensorboard: true\nroles: {worker: {resources: {memory: 256m}}}\n';
+  'name: offline\nframework: none\nruntime: system\nsource: null\ncommand: "true"\ntensorboard: true\nroles: {worker: {resources: {memory: 256m}}}\n';
 
 await mkdir(path.join(ROOT, '.cache'), { recursive: true });
 const stage = await mkdtemp(path.join(ROOT, '.cache', 'offline-'));
