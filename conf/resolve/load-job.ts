@@ -97,7 +97,7 @@ function refuseProgram(path: string): void {
     return;
   }
   throw new TonyError('JOB_INVALID', `${path} is a program, not a job file.`, {
-    hint: `To run it in one task, write \`tony-ts submit -- ${INTERPRETERS[extension]} ${path}\`. For several tasks, name it in the \`command\` of a job file: \`tony-ts init\` creates one.`,
+    hint: `To run it in one task, write \`tony-ts submit -- ${INTERPRETERS[extension]} ${path}\`. \`--instances 4\` before \`--\` runs it in 4 tasks. For other settings, name it in the \`command\` of a job file: \`tony-ts init\` creates one.`,
   });
 }
 
