@@ -199,7 +199,7 @@ describe('roles with endAfter', () => {
     scene.wait(6_000);
     expect(scene.result).toMatchObject({ state: 'failed' });
     expect(scene.result?.message).toMatch(
-      /^worker:0 had not ended 10 s after the end of role chief\. Raise roles\.worker\.endAfter\.within/,
+      /^worker:0 had not ended 10 s after the end of role chief\. Raise roles\.worker\.endAfter\.timeout/,
     );
   });
 

@@ -135,7 +135,7 @@ function endRole(transition: Transition, role: Role, { roles, timeoutMs, late }:
   const names = `${roles.length === 1 ? 'role' : 'roles'} ${roles.join(' and ')}`;
   for (const task of transition.state.tasks.filter((each) => each.role === role && !isOver(each))) {
     if (late === 'fail') {
-      const diagnostics = `${nameOf(task)} had not ended ${formatDuration(timeoutMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.within, or set late: stop to stop such tasks.`;
+      const diagnostics = `${nameOf(task)} had not ended ${formatDuration(timeoutMs)} after the end of ${names}. Raise roles.${role.name}.endAfter.timeout, or set late: stop to stop such tasks.`;
       decide(transition, { state: 'failed', message: diagnostics }, { role: role.name, index: task.index, why: 'late' });
       return;
     }

@@ -87,9 +87,9 @@ test('the stages of the example run in order, the preparation is repeated, and t
 
 test('the job fails with the reason if the evaluator of the example exceeds its time after training', async () => {
   const scripts = { 'serve-features.sh': FOREVER, 'prepare.sh': 'exit 0', 'train.sh': 'exit 0', 'evaluate.sh': FOREVER };
-  const { exitCode, message, tasks } = await runJob(EXAMPLE, scripts, ['roles.evaluator.endAfter.within=2s']);
+  const { exitCode, message, tasks } = await runJob(EXAMPLE, scripts, ['roles.evaluator.endAfter.timeout=2s']);
   expect(exitCode).toBe(1);
-  expect(message).toContain('evaluator:0 had not ended 2 s after the end of role worker. Raise roles.evaluator.endAfter.within');
+  expect(message).toContain('evaluator:0 had not ended 2 s after the end of role worker. Raise roles.evaluator.endAfter.timeout');
   expect(statesOf(tasks)).toMatchObject({ 'worker:0': 'succeeded', 'worker:1': 'succeeded' });
 });
 
