@@ -1,6 +1,7 @@
 import type { Role } from '../../conf/job.ts';
 import { inGang } from '../../conf/role-conditions.ts';
 import { describeFailure, describeStderr } from '../../conf/status/event-text.ts';
+import { lastErrorLine } from '../../conf/status/last-error-line.ts';
 import { exitCodeOf, isSignalled } from '../../conf/status/program-signal.ts';
 import { endStateOf, type FailureCost, type TaskFailure } from '../../conf/status/task-failure.ts';
 import { counted } from '../../conf/values/quantities.ts';
@@ -321,10 +322,9 @@ export function failureDiagnostics(state: MachineState, { task, facts }: Failure
 const HIDDEN_PACKAGES =
   "The node's own packages are not visible to this job, because it uses python.requirements: add the module to the requirements.";
 
-/** Returns true if a Python program failed because a module is not installed. Python prints the error in its last line. */
+/** Returns true if a Python program failed because a module is not installed. */
 function isWithoutModule({ lines }: TaskFailure): boolean {
-  const last = lines.findLast((line) => !/failed with (?:exit code|SIG)/.test(line)) ?? '';
-  return /^(?:\[rank \d{1,9}\] )?ModuleNotFoundError: /.test(last);
+  return lastErrorLine(lines).startsWith('ModuleNotFoundError: ');
 }
 
 /** Describes the job's first failure. Returns an empty string if `facts` already describes that failure. */

@@ -1,5 +1,6 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { lastErrorLine } from '../../conf/status/last-error-line.ts';
 import { messageOf } from '../../platform/errors.ts';
 import { type GuardedOptions, GuardedProcess, type ProcessEnd } from '../processes/guarded-process.ts';
 import type { ProcessTree } from '../processes/process-tree.ts';
@@ -93,12 +94,11 @@ export interface EndedProgram extends ProcessEnd {
 const LOAD_ERRORS = ['ModuleNotFoundError', 'ImportError', 'SyntaxError', 'IndentationError', 'TabError'];
 
 /**
- * Returns true if a Python program, or a module that it imports, does not exist or could not be loaded. A restart would repeat the failure. Python prints
- * the error's class and message in its last line.
+ * Returns true if a Python program, or a module that it imports, does not exist or could not be loaded. A restart would repeat the
+ * failure.
  */
 export function isFailedLoad({ code, stderrTail }: EndedProgram): boolean {
-  const lines = stderrTail.split('\n').map((line) => line.replace(/^\[rank \d+\] /, ''));
-  const last = lines.findLast((line) => !/failed with (?:exit code|SIG)/.test(line)) ?? '';
+  const last = lastErrorLine(stderrTail.split('\n'));
   // The interpreter prints this if the program's file does not exist.
   const isMissing = last.includes(": can't open file '") && last.includes("': [Errno 2] ");
   return code > 0 && (isMissing || LOAD_ERRORS.some((name) => last.startsWith(`${name}: `)));
