@@ -54,7 +54,7 @@ class Command:
             if expired.is_set():
                 raise TimeoutError(f"tony-ts {words[0]} did not end within {timeout:g} s")
             if error is not None:
-                raise TonyError(str(error["code"]), str(error["message"]), str(error.get("hint", "")))
+                raise _described(error)
             if process.returncode != 0 and process.returncode not in fails:
                 raise TonyError("COMMAND_FAILED", _describe_exit(words[0], process.returncode, errors))
 
@@ -124,7 +124,7 @@ class Input:
             error = next((value for value in _values(self._process) if value.get("kind") == "Error"), None)
             code = self._process.wait()
             if error is not None:
-                raise TonyError(str(error["code"]), str(error["message"]), str(error.get("hint", "")))
+                raise _described(error)
             if code != 0:
                 raise TonyError("COMMAND_FAILED", _describe_exit(self._name, code, self._errors))
         finally:
@@ -156,6 +156,10 @@ def _values(process: "subprocess.Popen[bytes]") -> Iterator[Value]:
             text = line[:200].decode("utf-8", "replace").rstrip()
             raise TonyError("COMMAND_FAILED", f"tony-ts printed a line that is not a JSON object: {text}")
         yield value
+
+
+def _described(error: Value) -> TonyError:
+    return TonyError(str(error["code"]), str(error["message"]), str(error.get("hint", "")))
 
 
 def _start_timer(
