@@ -1,11 +1,9 @@
 import { frameworkOf } from '../../conf/frameworks.ts';
 import type { Job } from '../../conf/job.ts';
-import { formatMemory } from '../../conf/values/units.ts';
+import { formatMemory, MEBIBYTE } from '../../conf/values/units.ts';
 import { CheckpointStore } from '../../contract/checkpoint/checkpoint-store.ts';
 import { estimateResumedMemory, inMemory, suggested } from '../../contract/checkpoint/memory-estimate.ts';
 import type { Storage } from '../../storage/storage.ts';
-
-const MEBIBYTE = 2 ** 20;
 
 /**
  * Compares the containers of a job that resumes training with the memory that the model in its newest checkpoint needs. Before the program

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import type { Usage } from '../../conf/status/status.ts';
+import { MEBIBYTE } from '../../conf/values/units.ts';
 
 type Gpu = Usage['gpus'][number];
 
 const QUERY = ['--query-gpu=index,utilization.gpu,memory.used,memory.total', '--format=csv,noheader,nounits'];
-const MEBIBYTE = 1 << 20;
 const EVERY_MS = 10_000;
 const DEADLINE_MS = 5_000;
 const MAX_OUTPUT = 64 * 1024;

@@ -1,9 +1,8 @@
+import { MEBIBYTE } from '../../../../conf/values/units.ts';
 import { ERROR_CODES } from '../../../../platform/errors.ts';
 import { defineCommand, defineGroup } from '../../command/command.ts';
 import { CLUSTER_OPTIONS, OUTPUT_OPTION, SET_OPTION } from '../shared-options.ts';
 import { show } from '../show.ts';
-
-const MEBIBYTE = 1 << 20;
 
 const showCommand = defineCommand({
   command: 'show',
