@@ -26,6 +26,7 @@ test.each([
 test.each([
   ['gpus: 1', 'roles.worker.gpus: is not a known key; did you mean `roles.worker.resources.gpus`?'],
   ['memory: 2g', 'did you mean `roles.worker.resources.memory`?'],
+  ['processesPerTask: 2', 'did you mean `processesPerTask` at the top level?'],
 ])('a key of a role that belongs elsewhere: %s', (key, message) => {
   expect(inRole(key)).toContain(message);
 });

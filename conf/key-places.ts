@@ -36,8 +36,13 @@ export function nearestPlaces(path: readonly (string | number)[], schema: JsonSc
     .map((place) => withNamesOf(place, written))
     .map((place) => ({ place, shared: place.findIndex((part, at) => part !== written[at]) }));
   const nearest = Math.max(...places.map(({ shared }) => shared));
-  const near = places.filter(({ shared }) => shared === nearest).map(({ place }) => place.join('.'));
-  return near.length === 0 || near.length > MOST_PLACES ? undefined : orList(near);
+  const near = places.filter(({ shared }) => shared === nearest).map(({ place }) => place);
+  if (near.length === 0 || near.length > MOST_PLACES) {
+    return undefined;
+  }
+  // Below another key, the name of a key of the top level would read as the key that is wrong.
+  const isTop = written.length > 1 && near.every(({ length }) => length === 1);
+  return `${orList(near.map((place) => place.join('.')))}${isTop ? ' at the top level' : ''}`;
 }
 
 /** Replaces the placeholders in a path by the names that stand in their places. */

@@ -375,9 +375,7 @@ function describe(value: unknown): string {
 function unknownKey(path: readonly (string | number)[], key: string, root: JsonSchema): string {
   const places = nearestPlaces([...path, key], root);
   if (places !== undefined) {
-    // Below another key, the name of a key of the top level would read as the key that is wrong.
-    const top = path.length > 0 && places === `\`${key}\`` ? ' at the top level' : '';
-    return `is not a known key; did you mean ${places}${top}?`;
+    return `is not a known key; did you mean ${places}?`;
   }
   const known = Object.keys(schemaAt(path, root)?.properties ?? {});
   return `is not a known key${didYouMean(key, known)}${known.length > 0 ? ` (known: ${known.join(', ')})` : ''}`;
