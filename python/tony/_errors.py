@@ -1,6 +1,6 @@
 """The package's exceptions."""
 
-from typing import Dict, Type
+from typing import Any, Dict, Tuple, Type
 
 
 class TonyError(RuntimeError):
@@ -11,6 +11,10 @@ class TonyError(RuntimeError):
         self.code = code
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        # By default, pickle would call the class with the whole text as the only argument.
+        return type(self), (self.code, self.message, self.hint)
 
 
 class MissingFileError(TonyError, FileNotFoundError):
