@@ -538,8 +538,9 @@ export const ERROR_CODES = {
   },
   FUNCTION_INVALID: {
     exit: 2,
-    means: 'run() cannot send the function to the cluster: its source text does not compile on its own, or its module is missing.',
-    hint: "Move the function to its own module, export it, and pass the module: run(options, { module: new URL('./train.ts', import.meta.url), export: 'train' }).",
+    means:
+      'run() cannot send the function to the cluster: its source text does not compile on its own, or its module is missing. In Python: the function, an argument or the value cannot be pickled, or the node has another Python version.',
+    hint: "Move the function to its own module, export it, and pass the module: run(options, { module: new URL('./train.ts', import.meta.url), export: 'train' }). In Python, the message names the object to replace.",
   },
   JOB_FAILED: {
     exit: 1,
@@ -550,7 +551,7 @@ export const ERROR_CODES = {
   COMMAND_NOT_FOUND: {
     exit: 2,
     means: 'The Python client cannot find the `tony-ts` command on this machine.',
-    hint: 'Install tony-ts on this machine, add the folder of `tony-ts` to PATH, or pass its path: Client(command=[...]).',
+    hint: 'Install tony-ts on this machine, add the folder of `tony-ts` to PATH, or pass its path: Client(command=[...]) or TONY_COMMAND.',
   },
   COMMAND_FAILED: {
     exit: 70,

@@ -77,7 +77,7 @@ class Command:
             raise TonyError(
                 "COMMAND_NOT_FOUND",
                 f"the command {self._words[0]} does not exist on this machine",
-                "Install tony-ts on this machine, add the folder of `tony-ts` to PATH, or pass its path: Client(command=[...]).",
+                "Install tony-ts on this machine, add the folder of `tony-ts` to PATH, or pass its path: Client(command=[...]) or TONY_COMMAND.",
             )
         # The command runs in its own process group, so that Ctrl-C in a notebook or shell does not interrupt it.
         return subprocess.Popen(

@@ -29,7 +29,7 @@ class TonyOperator(BaseOperator):  # type: ignore[misc]
         conf: str = "job.yaml",
         set: Optional[Mapping[str, Any]] = None,
         local: bool = False,
-        command: Union[str, Sequence[str]] = "tony-ts",
+        command: Optional[Union[str, Sequence[str]]] = None,
         hadoop_conf_dir: Optional[str] = None,
         resource_manager: Optional[str] = None,
         staging: Optional[str] = None,

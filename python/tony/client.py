@@ -10,6 +10,7 @@ A failed request raises TonyError with one of the codes in docs/errors.md. The m
 
 import json
 import os
+import shlex
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
@@ -140,13 +141,15 @@ class Killed:
 class Client:
     """Runs the `tony-ts` command for one cluster.
 
-    `command` is the path of the command, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. `env`
-    contains additional environment variables for the command, for example HADOOP_USER_NAME or TONY_KEYTAB.
+    `command` is the path of the command, or a list such as ["node", "/opt/tony-ts/dist/tony-ts.js"]. The default is the
+    value of the environment variable TONY_COMMAND, which is split into words as in a shell, and otherwise "tony-ts". Set
+    TONY_COMMAND where the command is not on PATH, for example if a Spark driver that runs on a node unpacks it from an
+    archive. `env` contains additional environment variables for the command, for example HADOOP_USER_NAME or TONY_KEYTAB.
     """
 
     def __init__(
         self,
-        command: Union[str, Sequence[str]] = "tony-ts",
+        command: Optional[Union[str, Sequence[str]]] = None,
         hadoop_conf_dir: Optional[PathText] = None,
         resource_manager: Optional[str] = None,
         staging: Optional[str] = None,
@@ -155,9 +158,17 @@ class Client:
         variables = {**os.environ, **(env or {})}
         if hadoop_conf_dir is not None:
             variables["HADOOP_CONF_DIR"] = os.fspath(hadoop_conf_dir)
+        if command is None:
+            command = shlex.split(variables.get("TONY_COMMAND", "")) or "tony-ts"
         self._command = Command([command] if isinstance(command, str) else command, variables)
         options = {"--resource-manager": resource_manager, "--staging": staging}
         self._cluster = [word for name, value in options.items() if value is not None for word in (name, value)]
+        self._has_cluster = resource_manager is not None or bool(variables.get("HADOOP_CONF_DIR"))
+
+    @property
+    def has_cluster(self) -> bool:
+        """Whether HADOOP_CONF_DIR, `hadoop_conf_dir` or `resource_manager` names a cluster."""
+        return self._has_cluster
 
     def submit(
         self,
