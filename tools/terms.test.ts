@@ -156,7 +156,7 @@ async function allNames(): Promise<Name[]> {
     ...(
       await Promise.all(
         (
-          await readdir(path.join(ROOT, 'python', 'tony'))
+          await readdir(path.join(ROOT, 'python', 'tony'), { recursive: true })
         )
           .filter((file) => file.endsWith('.py') && file !== '_arguments.py')
           .map(pythonNames),

@@ -1,0 +1,274 @@
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { COMMAND, environment, ROOT } from '../command.ts';
+import { temporaryFolder } from '../harness.ts';
+import { sparkEnvironment } from '../spark-environment.ts';
+
+/*
+ * `tony.spark` runs functions and files as jobs on this machine, and returns their values to the script that has called it. Each test writes
+ * such a script to a folder, and reads the JSON in the last line that the script prints.
+ */
+
+const HEAD = `
+import json, os, sys, threading, time
+import tony
+from tony import spark
+from tony.client import Client, TonyError
+`;
+
+/** Environment of a script. TONY_COMMAND names the command, because it is not on PATH. */
+function scriptEnvironment(folder: string): NodeJS.ProcessEnv {
+  return environment({
+    PYTHONPATH: path.join(ROOT, 'python'),
+    PYTHONDONTWRITEBYTECODE: '1',
+    TONY_COMMAND: `'${process.execPath}' '${COMMAND}'`,
+    TONY_LOCAL_DIR: path.join(folder, 'local'),
+    HADOOP_CONF_DIR: undefined,
+  });
+}
+
+interface Ran {
+  readonly value: unknown;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function runScript(script: string, files: Readonly<Record<string, string>> = {}): Promise<Ran> {
+  const folder = await temporaryFolder();
+  for (const [name, text] of Object.entries({ ...files, 'main.py': `${HEAD}${script}` })) {
+    await writeFile(path.join(folder, name), text);
+  }
+  const { stdout, stderr } = await promisify(execFile)(await sparkEnvironment(), ['main.py'], {
+    cwd: folder,
+    env: scriptEnvironment(folder),
+  });
+  return { value: JSON.parse(stdout.trim().split('\n').at(-1) ?? ''), stdout, stderr };
+}
+
+const VALUES = `
+import helper
+
+class Point:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+def train(point, scale=1):
+    print(f"rank {tony.context().rank} of {tony.context().world_size}")
+    tony.report(loss=0.25, step=7)
+    point.x, point.y = helper.double(point.x) * scale, tony.context().rank
+    return point
+
+conf = {"roles": {"worker": {"instances": 2}}}
+first = spark.run(train, conf, [Point(4, 0)], kwargs={"scale": 3}, local=True)
+every = spark.run(train, conf, [Point(1, 0)], result="all", local=True, quiet=True)
+# The class of this script, although another process has created the object.
+print(json.dumps([type(first) is Point, first.x, [[point.x, point.y] for point in every]]))
+`;
+
+test('run returns the value of rank 0 or of all ranks, and shows the output, the step and the page while the job runs', async () => {
+  const files = { 'helper.py': 'def double(x):\n    return 2 * x\n' };
+  const { value, stdout, stderr } = await runScript(VALUES, files);
+  expect(value).toEqual([
+    true,
+    24,
+    [
+      [2, 0],
+      [2, 1],
+    ],
+  ]);
+  // The second job is quiet.
+  expect(stdout.match(/^rank .*$/gm)).toEqual(['rank 0 of 2']);
+  expect(stderr).toMatch(/^local_\d+_0001: submitted, page: http:/m);
+  expect(stderr).toMatch(/^local_\d+_0001: step 7 loss=0.25$/m);
+});
+
+const FAILURES = `
+class Odd(ValueError):
+    pass
+
+class Locked(Exception):
+    def __init__(self):
+        super().__init__("locked")
+        self.lock = threading.Lock()
+
+def odd():
+    if tony.context().rank == 1:
+        raise Odd("rank 1 does not like this")
+    time.sleep(600)
+
+def locked():
+    raise Locked()
+
+def unpicklable_value():
+    return threading.Lock()
+
+def ends():
+    sys.exit(3)
+
+def outcome(function, conf=None):
+    try:
+        return spark.run(function, conf, local=True, quiet=True)
+    except Exception as error:
+        return [type(error).__name__, getattr(error, "code", None), str(error), str(error.__cause__)]
+
+print(json.dumps([outcome(odd, {"roles": {"worker": {"instances": 2}}}), outcome(locked), outcome(unpicklable_value), outcome(ends)]))
+`;
+
+test('run raises the exception of the task that has failed, with its traceback, or an error with the text of the traceback', async () => {
+  const [odd, locked, value, ends] = (await runScript(FAILURES)).value as [string, string | null, string, string][];
+  expect(odd?.slice(0, 3)).toEqual(['Odd', null, 'rank 1 does not like this']);
+  expect(odd?.[3]).toMatch(/Traceback of rank 1 \(worker:1\) in local_\d+_0001:[\s\S]*, in odd\n[\s\S]*Odd: rank 1 does not like this/);
+  expect(locked?.slice(0, 2)).toEqual(['TonyError', 'JOB_FAILED']);
+  expect(locked?.[2]).toMatch(/has failed in rank 0 \(worker:0\): Traceback[\s\S]*, in locked\n[\s\S]*Locked: locked/);
+  expect(value?.slice(0, 2)).toEqual(['TonyError', 'FUNCTION_INVALID']);
+  expect(value?.[2]).toMatch(/^unpicklable_value returned a lock, which cannot be pickled: .*Return plain data/);
+  expect(ends?.slice(0, 2)).toEqual(['TonyError', 'JOB_FAILED']);
+  expect(ends?.[2]).toContain('SystemExit: 3');
+});
+
+const UNPICKLABLE = `
+from pyspark.sql import SparkSession
+
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+context = session.sparkContext
+frame = session.range(3)
+lock = threading.Lock()
+
+def uses_session():
+    return session.range(3).count()
+
+def uses_context():
+    return context.parallelize([1]).count()
+
+def inner():
+    return lock
+
+def uses_lock():
+    return inner()
+
+def message(function, *args):
+    try:
+        return spark.run(function, args=args)
+    except TonyError as error:
+        return [error.code, error.message]
+
+def here():
+    return tony.context().job_id.split("_")[0]
+
+print()
+print(json.dumps([message(uses_session), message(uses_context), message(uses_lock), message(len, frame), message(len, lock), message(here)]))
+session.stop()
+`;
+
+test('run names the object that cannot be pickled; with a local SparkContext, jobs are local', async () => {
+  const { value } = await runScript(UNPICKLABLE);
+  expect(value).toEqual([
+    ['FUNCTION_INVALID', 'uses_session uses the variable session, which is a SparkSession of Spark, which exists only in the driver'],
+    ['FUNCTION_INVALID', 'uses_context uses the variable context, which is a SparkContext of Spark, which exists only in the driver'],
+    ['FUNCTION_INVALID', "inner uses the variable lock, which is a lock that cannot be pickled: cannot pickle '_thread.lock' object"],
+    ['FUNCTION_INVALID', 'args[0] is a DataFrame of Spark, which exists only in the driver'],
+    ['FUNCTION_INVALID', "args[0] is a lock that cannot be pickled: cannot pickle '_thread.lock' object"],
+    'local',
+  ]);
+});
+
+const FILES = `
+spark.run("train.py", "job.yaml", ["--name", "a b"], local=True)
+spark.run("train.py", {"env": {"GREETING": "dict"}, "files": {"copy.txt": "words.txt"}}, [1.5], local=True)
+spark.run(None, "job.yaml", set={"command": "echo own command"}, local=True)
+
+def train():
+    with open("words.txt") as file:
+        return [os.environ["GREETING"], file.read()]
+
+def after():
+    return "started later"
+
+seen = [spark.run(train, "job.yaml", local=True, quiet=True)]
+job = spark.start(after, local=True)
+seen.append([job.result(), job.wait().state, job.status().id == job.id, job.tensorboard_url])
+print(json.dumps(seen))
+`;
+
+test('a file gets its arguments, conf is a job.yaml or a dict, and start returns a handle', async () => {
+  const { value, stdout } = await runScript(FILES, {
+    'train.py': 'import os, sys\nprint(os.environ["GREETING"], sys.argv[1:], open(os.environ.get("FILE", "copy.txt")).read())\n',
+    'words.txt': 'some words',
+    'job.yaml': 'name: job\nframework: none\nruntime: system\nenv: { GREETING: yaml, FILE: words.txt }\nroles: { worker: {} }\n',
+  });
+  expect(stdout.split('\n').slice(0, 3)).toEqual(["yaml ['--name', 'a b'] some words", "dict ['1.5'] some words", 'own command']);
+  expect(value).toEqual([
+    ['yaml', 'some words'],
+    ['started later', 'succeeded', true, null],
+  ]);
+});
+
+const INTERRUPTED = `
+import signal
+
+def endless():
+    print("the function runs", flush=True)
+    time.sleep(600)
+
+class Interrupting:
+    """Interrupts the script when the function prints its first line, as Ctrl-C does."""
+    def write(self, text):
+        if "the function runs" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+        return sys.__stdout__.write(text)
+    def flush(self):
+        sys.__stdout__.flush()
+
+sys.stdout = Interrupting()
+try:
+    spark.run(endless, local=True)
+except KeyboardInterrupt:
+    [job] = Client().list(local=True, ended=True)
+    print(json.dumps(job.state))
+`;
+
+test('an interrupted run kills its job', async () => {
+  expect((await runScript(INTERRUPTED)).value).toBe('killed');
+});
+
+const OTHER_VERSION = `
+import pyspark.cloudpickle
+
+def train():
+    return 1
+
+# The script poses as another version of Python.
+sys.version_info = (3, 7, 0)
+try:
+    spark.run(train, {"restart": {"maxRestarts": 2}}, local=True, quiet=True)
+except TonyError as error:
+    print(json.dumps([error.code, error.message, Client().list(local=True, ended=True)[0].generations]))
+`;
+
+test('run names both Python versions if they differ, and does not restart the program', async () => {
+  const [code, message, generations] = (await runScript(OTHER_VERSION)).value as [string, string, number];
+  expect(code).toBe('FUNCTION_INVALID');
+  expect(message).toMatch(/^the driver runs Python 3\.7, but \S+ on this node is Python 3\.\d+, and/);
+  expect(generations).toBe(1);
+});
+
+const DISTRIBUTORS = `
+from tony.spark.distributor import MirroredStrategyRunner, TorchDistributor
+
+def train(a, b=0):
+    return [a + b, os.environ.get("WORLD_SIZE"), len(json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {}).get("worker", []))]
+
+torch = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False).run(train, 1, b=2)
+mirrored = MirroredStrategyRunner(2, local_mode=True, use_gpu=False, use_custom_strategy=True).run(train, a=3)
+print(json.dumps([torch, mirrored]))
+`;
+
+test('the distributors of PySpark and TensorFlow call the function in each worker', async () => {
+  expect((await runScript(DISTRIBUTORS)).value).toEqual([
+    [3, '2', 0],
+    [3, null, 2],
+  ]);
+});
