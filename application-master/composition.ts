@@ -3,10 +3,12 @@ import { lookup } from 'node:dns/promises';
 import path from 'node:path';
 import { frameworkOf } from '../conf/frameworks.ts';
 import { CONTAINER_LAYOUT, type FrozenJob, TENSORBOARD_ROLE } from '../conf/job.ts';
+import type { Door } from '../contract/partitions/partition-feed.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { KeytabTokens } from '../hadoop/configuration/login/keytab-tokens.ts';
 import { type Credentials, findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import type { Logger } from '../platform/log.ts';
+import { feedToken } from '../protos/feed-token.ts';
 import type { TonyMessages } from '../protos/tony-messages.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { decodeJobConnections } from '../storage/s3/s3-connection.ts';
@@ -28,12 +30,12 @@ import { viewAccess } from './pages/view-access.ts';
 import { JobFiles } from './records/job-files.ts';
 import { TaskLogs } from './records/task-logs.ts';
 import { ExecutorService, ringKey } from './rpc/executor-service.ts';
-import { FeedServer, feedToken } from './rpc/feed-server.ts';
+import { FeedServer } from './rpc/feed-server.ts';
 import { SessionRelay } from './rpc/session-relay.ts';
 import { SessionServer } from './rpc/session-server.ts';
 import { DurableNotes } from './services/durable-notes.ts';
 import type { ProducerEvents } from './services/producer-link.ts';
-import { JobServices } from './services/services.ts';
+import { type FeedServerHandle, JobServices } from './services/services.ts';
 import type { MasterSettings } from './settings.ts';
 import { TokenKeeper } from './token-keeper.ts';
 
@@ -188,13 +190,36 @@ async function openFeedServer(
   files: JobFiles,
   { opened, received, closed }: ProducerEvents,
   log: Logger,
-): Promise<FeedServer> {
-  const token = feedToken(secrets.jobSecret);
+): Promise<FeedServerHandle> {
+  const token = feedToken(secrets.privateKey);
   const server = new FeedServer({ ...secrets, token, log, opened, received, closed });
   const port = await server.listen((await lookup(host)).address);
-  await files.writeFeedAddress({ host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() });
+  const address = { host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() };
+  await files.writeFeedAddress({ ...address, doors: [] });
   log.info({ port }, 'listening for feed producers');
-  return server;
+  const writer = latestOnly(async (doors: readonly Door[]) => await files.writeFeedAddress({ ...address, doors }));
+  return { publish: writer, close: () => server.close() };
+}
+
+/** Returns a function that runs `action` with the newest value, and never twice at the same time. */
+function latestOnly<Value>(action: (value: Value) => Promise<void>): (value: Value) => void {
+  let next: { readonly value: Value } | null = null;
+  let running = false;
+  const run = async (): Promise<void> => {
+    running = true;
+    while (next !== null) {
+      const { value } = next;
+      next = null;
+      await action(value);
+    }
+    running = false;
+  };
+  return (value) => {
+    next = { value };
+    if (!running) {
+      void run();
+    }
+  };
 }
 
 function welcomeFor(frozen: FrozenJob, name: string): Omit<TonyMessages['Welcome'], 'masterAttempt'> {

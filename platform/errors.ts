@@ -511,6 +511,11 @@ export const ERROR_CODES = {
     means: 'The job rejected this producer: its token is wrong, or its request is invalid.',
     hint: 'Only the user who submitted a job can feed it.',
   },
+  FEED_LOST: {
+    exit: 1,
+    means: 'The program that sends the partitions of a feed, such as a Spark driver, has ended or cannot reach the job.',
+    hint: 'Start the program again: it submits a new job, which resumes from the checkpoint if `checkpoint.dir` names the same folder.',
+  },
   SESSION_DENIED: {
     exit: 2,
     means: "The session cannot start: no such task is running, or none of the task's processes listens on the port.",

@@ -7,6 +7,8 @@ export interface FeedAddress {
   readonly token: string;
   /** Certificate in PEM format. */
   readonly certificate: string;
+  /** Addresses at which the executors receive partitions directly. Empty while no program reads a feed. */
+  readonly doors: readonly { readonly host: string; readonly port: number }[];
 }
 
 /** Name of the file in the staging folder that contains the FeedAddress. */

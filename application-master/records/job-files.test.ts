@@ -130,7 +130,7 @@ it('does not recreate a removed staging folder, and reports that it is missing',
   rmdirSync(path.join(folder, 'staging'));
   const uses = [
     (files: JobFiles) => files.writeAddress({ attempt: 1 }),
-    (files: JobFiles) => files.writeFeedAddress({ host: 'a', port: 1, attempt: 1, token: 't', certificate: 'c' }),
+    (files: JobFiles) => files.writeFeedAddress({ host: 'a', port: 1, attempt: 1, token: 't', certificate: 'c', doors: [] }),
     async (files: JobFiles) => files.persist(snapshot(1), vi.fn(), vi.fn()),
     (files: JobFiles) => files.staged('job.json').catch(() => {}),
   ];
@@ -147,7 +147,7 @@ it('does not recreate a removed staging folder, and reports that it is missing',
 
 it('does not overwrite the feed address of a newer attempt', async () => {
   const { of, folder } = newFolders();
-  const address = (attempt: number) => ({ host: 'a', port: attempt, attempt, token: 't', certificate: 'c' });
+  const address = (attempt: number) => ({ host: 'a', port: attempt, attempt, token: 't', certificate: 'c', doors: [] });
   const written = () => JSON.parse(readFileSync(path.join(folder, 'staging', 'feed.json'), 'utf8')) as unknown;
   await of(1).writeFeedAddress(address(1));
   expect(written()).toEqual(address(1));

@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto';
 import { status } from '@grpc/grpc-js';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
@@ -25,11 +24,6 @@ export interface FeedServerOptions extends ProducerEvents {
   /** Timeout in ms for a client to send the token. */
   readonly proofMs?: number;
   readonly log: Logger;
-}
-
-/** Returns the feed token. Every user who may read the job's staging folder can find the token there. */
-export function feedToken(jobSecret: Secret): string {
-  return createHmac('sha256', jobSecret.reveal()).update('feed').digest('hex');
 }
 
 /** Accepts connections from producers, authenticates the producers and passes their messages to the feeds. */

@@ -60,6 +60,11 @@ export class Feeds {
     this.#options = options;
   }
 
+  /** Returns true if a producer has opened the feed, or a program has read records from it. */
+  has(name: string): boolean {
+    return this.#feeds.has(name);
+  }
+
   restore(stored: StoredFeeds): void {
     for (const [name, feed] of Object.entries(stored)) {
       this.#feeds.set(name, { queue: FeedQueue.restore(feed), links: new Map(), reported: new Map() });

@@ -1,5 +1,16 @@
 import type { MasterService } from '../../conf/frameworks/framework.ts';
-import { FEED_LEAVE, FEED_TAKE, SPLITS_JOIN, SPLITS_NEXT, TRAINING_ENDED } from '../../contract/services/service-names.ts';
+import type { Door } from '../../contract/partitions/partition-feed.ts';
+import {
+  FEED_KIND,
+  FEED_LEAVE,
+  FEED_TAKE,
+  PARTITIONS_OPEN,
+  PARTITIONS_PLAN,
+  PARTITIONS_REPORT,
+  SPLITS_JOIN,
+  SPLITS_NEXT,
+  TRAINING_ENDED,
+} from '../../contract/services/service-names.ts';
 import { anySignal } from '../../platform/async/any-signal.ts';
 import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
@@ -8,6 +19,7 @@ import type { TonyMessages } from '../../protos/tony-messages.ts';
 import { Dispatcher, type Requester, type StoredDispatcher } from './dispatcher.ts';
 import type { DurableNotes } from './durable-notes.ts';
 import { Feeds, type StoredFeeds } from './feeds.ts';
+import { PartitionFeeds, type StoredPartitionFeeds } from './partition-feeds.ts';
 import type { ProducerEvents } from './producer-link.ts';
 
 /** Maximum time in ms to delay the response to a request. After this time, the client repeats the request. */
@@ -26,10 +38,16 @@ export interface ServicesOptions {
   /** Returns true if the training has ended. */
   readonly hasTrainingEnded: () => boolean;
   /** Starts the server for producers. Called when a program reads a feed for the first time. */
-  readonly openFeedServer: (events: ProducerEvents) => Promise<{ close(): void }>;
+  readonly openFeedServer: (events: ProducerEvents) => Promise<FeedServerHandle>;
   /** The service of the job's framework, or null if it has none. */
   readonly framework: MasterService | null;
   readonly log: Logger;
+}
+
+export interface FeedServerHandle {
+  /** Publishes the executors' doors for sources, together with the address of this server. */
+  publish(doors: readonly Door[]): void;
+  close(): void;
 }
 
 export interface ServiceCall extends Requester {
@@ -37,6 +55,12 @@ export interface ServiceCall extends Requester {
   readonly body: Uint8Array;
   /** Aborted when the client no longer waits for the response. */
   readonly signal: AbortSignal;
+}
+
+interface StoredServices {
+  readonly splits: StoredDispatcher;
+  readonly feeds: StoredFeeds;
+  readonly partitions: StoredPartitionFeeds;
 }
 
 interface Answered {
@@ -50,7 +74,8 @@ export class JobServices {
   readonly #notes: DurableNotes;
   #dispatcher = new Dispatcher();
   readonly #feeds: Feeds;
-  #feedServer: Promise<{ close(): void }> | null = null;
+  readonly #partitions: PartitionFeeds;
+  #feedServer: Promise<FeedServerHandle> | null = null;
   #restored: Promise<void> | null = null;
   #unsaved: Promise<boolean> | null = null;
   /** Aborted and replaced whenever the state changes. Pending requests wait for the abort. */
@@ -60,11 +85,25 @@ export class JobServices {
 
   constructor(options: ServicesOptions) {
     this.#options = options;
-    this.#notes = options.notes(() => JSON.stringify({ version: 1, splits: this.#dispatcher.store(), feeds: this.#feeds.store() }));
+    this.#notes = options.notes(() =>
+      JSON.stringify({
+        version: 1,
+        splits: this.#dispatcher.store(),
+        feeds: this.#feeds.store(),
+        partitions: this.#partitions.store(),
+      }),
+    );
     this.#feeds = new Feeds({
       note: () => this.#note(),
       changed: () => this.#wake(),
       isDurable: () => this.#isDurable(),
+      log: options.log,
+    });
+    this.#partitions = new PartitionFeeds({
+      note: () => this.#note(),
+      changed: () => this.#wake(),
+      publish: (doors) => void this.#feedServer?.then((server) => server.publish(doors)).catch(() => {}),
+      now: () => performance.now(),
       log: options.log,
     });
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS);
@@ -127,6 +166,14 @@ export class JobServices {
         });
       case TRAINING_ENDED:
         return { answer: this.#options.hasTrainingEnded() };
+      case FEED_KIND:
+        return await this.#kind(call);
+      case PARTITIONS_REPORT:
+        return await this.#held(call, (body) => this.#partitions.report(call, body));
+      case PARTITIONS_OPEN:
+        return await this.#held(call, (body) => this.#partitions.open(body));
+      case PARTITIONS_PLAN:
+        return await this.#held(call, (body) => this.#partitions.plan(body));
       case FEED_TAKE:
         return await this.#take(call);
       case FEED_LEAVE:
@@ -144,7 +191,18 @@ export class JobServices {
     }
   }
 
-  async #take(call: ServiceCall): Promise<Answered | null> {
+  /** Waits for the first producer or source of a feed. */
+  async #kind(call: ServiceCall): Promise<Answered | null> {
+    await this.#openFeedServer();
+    return await this.#held(call, (body) => {
+      if (this.#partitions.isOpen(call, body)) {
+        return 'partitions';
+      }
+      return this.#feeds.has((body as { feed: string }).feed) ? 'records' : 'wait';
+    });
+  }
+
+  async #openFeedServer(): Promise<void> {
     this.#feedServer ??= this.#options.openFeedServer(this.#feeds);
     try {
       await this.#feedServer;
@@ -152,6 +210,10 @@ export class JobServices {
       this.#feedServer = null;
       throw new TonyError('INTERNAL', `the feed cannot be opened: ${messageOf(error)}`, { cause: error });
     }
+  }
+
+  async #take(call: ServiceCall): Promise<Answered | null> {
+    await this.#openFeedServer();
     const answered = await this.#held(call, (body) => this.#feeds.take(call, body));
     if (answered === null || typeof answered.answer === 'string') {
       return answered;
@@ -175,6 +237,10 @@ export class JobServices {
         return { answer };
       }
       await pause(left, anySignal([call.signal, this.#change.signal]));
+      // The client has sent a newer request, which this one must not undo.
+      if (call.signal.aborted) {
+        return { answer };
+      }
     }
   }
 
@@ -206,6 +272,7 @@ export class JobServices {
   #sweep(): void {
     const { isAlive } = this.#options;
     const found = this.#dispatcher.sweep(isAlive);
+    this.#partitions.sweep(isAlive);
     if (this.#feeds.sweep(isAlive) || found) {
       this.#note();
     }
@@ -218,9 +285,10 @@ export class JobServices {
       return;
     }
     try {
-      const { splits, feeds } = JSON.parse(text) as { splits: StoredDispatcher; feeds: StoredFeeds };
+      const { splits, feeds, partitions } = JSON.parse(text) as StoredServices;
       this.#dispatcher = Dispatcher.restore(splits);
       this.#feeds.restore(feeds);
+      this.#partitions.restore(partitions);
     } catch (error) {
       // Readers receive a SPLITS_FORGOTTEN response and report their splits again.
       this.#options.log.error({ error: messageOf(error) }, 'could not read the data assignments of an earlier attempt');

@@ -1,28 +1,19 @@
 import { randomBytes } from 'node:crypto';
-import path from 'node:path';
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import * as z from 'zod';
 import { isOver, isReported } from '../../conf/status/job-info.ts';
 import { formatAddress } from '../../platform/address.ts';
 import { backoffMs, jittered, pause } from '../../platform/async/backoff.ts';
 import { checkOptions, type OptionNames, pickOptions } from '../../platform/check-options.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
-import { readIfExists } from '../../platform/files/read-if-exists.ts';
-import { parseJson } from '../../platform/json-value.ts';
-import { FEED_ADDRESS_FILE, FEED_TOKEN_METADATA, type FeedAddress, MAXIMUM_MESSAGE_BYTES } from '../../protos/feed-protocol.ts';
+import { FEED_TOKEN_METADATA, type FeedAddress, MAXIMUM_MESSAGE_BYTES } from '../../protos/feed-protocol.ts';
 import { PINNED_CHANNEL_OPTIONS, pinnedCredentials } from '../../protos/pinned-channel.ts';
 import { type ClientStream, clientConstructor, onMessage, type ServiceClient } from '../../protos/services.ts';
 import type { TonyMessages } from '../../protos/tony-messages.ts';
-import { readIfStored } from '../../storage/read-if-stored.ts';
-import { joinUri } from '../../storage/uri.ts';
-import { openCluster } from '../cluster/cluster.ts';
-import { checkId } from '../connections/check-id.ts';
 import { CONNECT_OPTIONS, type ConnectOptions, connectJob } from '../connections/connect-job.ts';
 import type { JobConnection } from '../connections/job-connection.ts';
-import { localPaths } from '../files/local-layout.ts';
-import { localRoot } from '../staging/local-folder.ts';
 import { ChunkQueue, type FeedRecord, toRecordBytes } from './chunk-queue.ts';
 import { checkFeedName } from './feed-name.ts';
+import { type FeedPlace, openFeedPlace } from './feed-place.ts';
 
 /** Time (ms) within which the job must send its first message on a new connection. */
 const FIRST_MESSAGE_MS = 15_000;
@@ -96,32 +87,6 @@ class FeedConnection {
     this.#stream.cancel();
     this.#client.close();
   }
-}
-
-interface FeedPlace {
-  /**
-   * Returns the address of the job's feed server, or null if the job does not accept feeds yet.
-   * @throws TonyError ACCESS_DENIED for another user's job, HDFS_UNREACHABLE
-   */
-  read(): Promise<FeedAddress | null>;
-  close(): void;
-}
-
-async function openFeedPlace(jobId: string, options: ConnectOptions): Promise<FeedPlace> {
-  if (checkId(jobId) === 'local') {
-    const { job } = localPaths(options.localRoot ?? localRoot(options.env), jobId);
-    return { read: async () => parseAddress(await readIfExists(path.join(job, FEED_ADDRESS_FILE))), close: () => {} };
-  }
-  const { root, storage, ...cluster } = await openCluster(options);
-  const uri = joinUri(root, 'jobs', jobId, FEED_ADDRESS_FILE);
-  return { read: async () => parseAddress(await readIfStored(storage, uri)), close: () => cluster.close() };
-}
-
-const feedAddress = z.object({ host: z.string(), port: z.int(), attempt: z.number(), token: z.string(), certificate: z.string() });
-
-/** Parses an address, or returns null if the file is missing, incomplete or damaged. */
-function parseAddress(content: string | Buffer | null): FeedAddress | null {
-  return feedAddress.safeParse(parseJson(content?.toString() ?? '')).data ?? null;
 }
 
 export interface FeedProgress {

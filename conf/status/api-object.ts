@@ -18,6 +18,7 @@ export const API_KINDS = [
   'Error',
   'ErrorCode',
   'EventList',
+  'FeedDoors',
   'File',
   'FileCopy',
   'Job',

@@ -12,3 +12,15 @@ export const SPLITS_FORGOTTEN = 'forgotten';
 export const FEED_TAKE = 'feed.take';
 /** A feed reader leaves the feed. Its unacknowledged records go to other readers. */
 export const FEED_LEAVE = 'feed.leave';
+/** An executor asks for its program what a feed consists of: `records` from producers, or `partitions` from a source that can send them again. */
+export const FEED_KIND = 'feed.kind';
+/** An executor reports what one of its ranks has received and wants. The answer contains new pieces. */
+export const PARTITIONS_REPORT = 'partitions.report';
+/** A source declares a partitioned feed. */
+export const PARTITIONS_OPEN = 'partitions.open';
+/** A source asks which pieces it must send. */
+export const PARTITIONS_PLAN = 'partitions.plan';
+/** An executor's own services for a program that reads a partitioned feed. */
+export const PIECES_KIND = 'pieces.kind';
+export const PIECES_OPEN = 'pieces.open';
+export const PIECES_NEXT = 'pieces.next';

@@ -26,7 +26,7 @@ async function openFeeds(): Promise<{ feeds: Feeds; address: FeedAddress }> {
     server.close();
   });
   const text = Buffer.from(certificate.reveal()).toString();
-  return { feeds, address: { host: '127.0.0.1', port, attempt: 1, token: 'token', certificate: text } };
+  return { feeds, address: { host: '127.0.0.1', port, attempt: 1, token: 'token', certificate: text, doors: [] } };
 }
 
 function newWriter(

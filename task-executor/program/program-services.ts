@@ -5,11 +5,14 @@ import type { ServiceFrame } from '../../contract/services/service-frame.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { MasterLink } from '../master/master-link.ts';
+import type { TaskPartitions } from '../partitions/task-partitions.ts';
 import { ServicesSocket } from './services-socket.ts';
 import type { ExecutorSettings } from './settings.ts';
 
 /** Prefix of the services that programs use to read and write storage. The executor itself provides these services. */
 const STORAGE_PREFIX = 'storage.';
+/** Prefix of the services that programs use to read the partitions of a feed. The executor itself provides these services. */
+const PIECES_PREFIX = 'pieces.';
 /**
  * Timeout in ms for a service request while the ApplicationMaster is unreachable. After this time, the program receives an error and
  * retries.
@@ -29,6 +32,7 @@ export class ProgramServices {
   readonly #options: ProgramServicesOptions;
   #socket: ServicesSocket | null = null;
   #ofFramework: TaskService | null = null;
+  #partitions: TaskPartitions | null = null;
 
   constructor(options: ProgramServicesOptions) {
     this.#options = options;
@@ -58,6 +62,7 @@ export class ProgramServices {
     this.#socket = null;
     this.#ofFramework?.close();
     this.#ofFramework = null;
+    this.#partitions?.endProgram();
   }
 
   /** Returns the services socket's folder, or null if the socket cannot be opened. Most programs can run without the services. */
@@ -66,10 +71,14 @@ export class ProgramServices {
     try {
       this.#socket = await ServicesSocket.open({
         folder: path.join(settings.folder, `services-${generation}`),
-        ask: (service, ...request) =>
-          service.startsWith(STORAGE_PREFIX)
-            ? this.#serveStorage(generation, service, ...request)
-            : this.#forward(generation, service, ...request),
+        ask: (service, ...request) => {
+          if (service.startsWith(STORAGE_PREFIX)) {
+            return this.#serveStorage(generation, service, ...request);
+          }
+          return service.startsWith(PIECES_PREFIX)
+            ? this.#servePieces(generation, service, ...request)
+            : this.#forward(generation, service, ...request);
+        },
         log,
       });
       return this.#socket.folder;
@@ -88,5 +97,12 @@ export class ProgramServices {
     // Load the storage code on demand to save memory, because most executors never access storage.
     const { serveStorage } = await import('../storage/storage-services.ts');
     return await serveStorage(settings, { generation, notice }, service, body, signal);
+  }
+
+  async #servePieces(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame | null> {
+    const { settings, notice, log } = this.#options;
+    const { TaskPartitions } = await import('../partitions/task-partitions.ts');
+    this.#partitions ??= new TaskPartitions({ settings, ask: (...request) => this.#forward(...request), notice, log });
+    return await this.#partitions.serve(generation, service, body, signal);
   }
 }

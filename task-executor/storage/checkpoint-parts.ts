@@ -4,6 +4,7 @@ import type { CopiedFile } from '../../storage/copy-files.ts';
 import { readIfStored } from '../../storage/read-if-stored.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
+import type { FeedPositions } from '../partitions/feed-positions.ts';
 
 /** One process's part of a checkpoint to which every rank adds files. All ranks of a generation save the same checkpoints in the same order. */
 export interface CheckpointPart {
@@ -14,6 +15,8 @@ export interface CheckpointPart {
   readonly ranks: number;
   /** Absolute path of the local folder with the files of this rank. Ranks in the same task may share the folder. */
   readonly path: string;
+  /** The places at which this rank continues to read feeds. */
+  readonly feeds?: FeedPositions | undefined;
 }
 
 /** A file of a part. `part` is the subfolder of the checkpoint that contains it. */

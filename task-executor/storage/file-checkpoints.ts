@@ -7,6 +7,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type CopiedFile, downloadFile, uploadFolder } from '../../storage/copy-files.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
+import { type FeedPositions, feedPositions, mergePositions } from '../partitions/feed-positions.ts';
 import { type CheckpointPart, CheckpointParts, mergeParts, type PartFile } from './checkpoint-parts.ts';
 import { isVersionName } from './local-versions.ts';
 
@@ -25,6 +26,8 @@ interface Index extends Origin {
   /** Subfolder of the synchronized folder to which the files belong. See RestoredCheckpoint. */
   readonly target?: string | undefined;
   readonly files: readonly StoredFile[];
+  /** The places at which the ranks continue to read feeds of partitions. Absent if the job reads none. */
+  readonly feeds?: FeedPositions | undefined;
 }
 
 /** `part` is the subfolder with the file, or undefined if no rank but the writer has added files. */
@@ -39,9 +42,11 @@ export interface RestoredCheckpoint {
    * stored the checkpoint itself.
    */
   readonly target: string | null;
+  readonly feeds: FeedPositions;
 }
 
 export interface SaveOptions {
+  readonly feeds?: FeedPositions | undefined;
   /** See RestoredCheckpoint. */
   readonly target?: string;
   /** Step of a checkpoint that must not be removed, because other tasks may still be restoring it. */
@@ -79,12 +84,12 @@ export class FileCheckpoints {
    * `files.json`, and the errors that `uploadFolder` throws
    */
   async save(step: number, local: string, signal: AbortSignal, options: SaveOptions = {}): Promise<string> {
-    const { target, verify, protect } = options;
+    const { target, verify, protect, feeds } = options;
     const pending = await this.#folders.begin(step, this.#origin);
     const uri = await this.#folders.unlessFenced(pending, async () => {
       const files = await uploadFolder(this.#storage, local, pending.uri, signal);
       await verify?.();
-      return await this.#publish(pending, files, local, target);
+      return await this.#publish(pending, files, local, { target, feeds });
     });
     await this.#prune(step, protect);
     return uri;
@@ -114,7 +119,7 @@ export class FileCheckpoints {
       });
     }
     if (!parts.has(`arrived-${rank}`)) {
-      await parts.write(`arrived-${rank}`, {});
+      await parts.write(`arrived-${rank}`, { feeds: part.feeds });
       await parts.refresh();
     }
     const absent = parts.missing('arrived');
@@ -144,7 +149,9 @@ export class FileCheckpoints {
     try {
       const stored = await Promise.all(Array.from({ length: ranks }, (_, rank) => parts.read(`stored-${rank}`)));
       const files = mergeParts(stored as PartFile[][]);
-      const uri = await this.#folders.unlessFenced(pending, async () => await this.#publish(pending, files, local, undefined));
+      const arrived = await Promise.all(Array.from({ length: ranks }, (_, rank) => parts.read(`arrived-${rank}`)));
+      const feeds = mergePositions((arrived as { feeds?: FeedPositions }[]).map((each) => each.feeds ?? {}));
+      const uri = await this.#folders.unlessFenced(pending, async () => await this.#publish(pending, files, local, { feeds }));
       await this.#prune(pending.step, undefined);
       return { uri };
     } catch (error) {
@@ -155,7 +162,12 @@ export class FileCheckpoints {
     }
   }
 
-  async #publish(pending: PendingCheckpoint, files: readonly StoredFile[], local: string, target: string | undefined): Promise<string> {
+  async #publish(
+    pending: PendingCheckpoint,
+    files: readonly StoredFile[],
+    local: string,
+    { target, feeds }: Pick<Index, 'target' | 'feeds'>,
+  ): Promise<string> {
     if (files.length === 0 || files.some(({ name }) => name === INDEX)) {
       const what = files.length === 0 ? 'contains no files' : `contains a file named ${INDEX}, which tony-ts writes itself`;
       throw new TonyError('CHECKPOINT_FAILED', `${local} ${what}`);
@@ -163,7 +175,7 @@ export class FileCheckpoints {
     const { jobId, generation } = this.#origin;
     const { step } = pending;
     const folder = this.#folders.subFolder(pending);
-    const index: Index = { version: 1, jobId, generation, step, createdAt: new Date().toISOString(), folder, target, files };
+    const index: Index = { version: 1, jobId, generation, step, createdAt: new Date().toISOString(), folder, target, files, feeds };
     return await this.#folders.publish(pending, Buffer.from(`${JSON.stringify(index, null, 1)}\n`));
   }
 
@@ -195,7 +207,7 @@ export class FileCheckpoints {
           continue;
         }
         await this.#download(step, index, folder, signal);
-        return { step, folder, target: index.target ?? null };
+        return { step, folder, target: index.target ?? null, feeds: index.feeds ?? {} };
       } catch (error) {
         if (!(error instanceof TonyError) || !['CHECKPOINT_INVALID', 'NOT_FOUND'].includes(error.code)) {
           throw error;
@@ -254,7 +266,7 @@ async function uploadPart(
   return await upload;
 }
 
-interface CheckedIndex extends Pick<Index, 'folder' | 'target' | 'files'> {
+interface CheckedIndex extends Pick<Index, 'folder' | 'target' | 'files' | 'feeds'> {
   readonly jobId: string | undefined;
   readonly generation: number | undefined;
 }
@@ -271,10 +283,11 @@ function parseIndex(bytes: Uint8Array, uri: string): CheckedIndex {
   const { folder, target, jobId, generation } = index ?? {};
   const isName = folder === undefined || /^\w[\w.-]*$/.test(folder);
   const isTarget = target === undefined || target === '' || isVersionName(target);
-  if (files === null || !files.every(isFile) || !isName || !isTarget) {
+  const feeds = feedPositions.optional().safeParse(index?.feeds);
+  if (files === null || !files.every(isFile) || !isName || !isTarget || !feeds.success) {
     throw new TonyError('CHECKPOINT_INVALID', `${uri}/${INDEX} has an unknown format`);
   }
-  return { folder, target, jobId, generation, files: files as readonly StoredFile[] };
+  return { folder, target, jobId, generation, files: files as readonly StoredFile[], feeds: feeds.data };
 }
 
 function isFile({ name, bytes, sha256, part }: Partial<StoredFile>): boolean {

@@ -15,6 +15,7 @@ import { fileError } from '../../storage/file-error.ts';
 import { decodeJobConnections } from '../../storage/s3/s3-connection.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
+import { feedPositions } from '../partitions/feed-positions.ts';
 import { FileCheckpoints } from './file-checkpoints.ts';
 import { answerFileRequest } from './file-requests.ts';
 
@@ -53,7 +54,14 @@ const WRITE_TRIAL = 'storage.write-trial';
 
 const COUNT = z.number().int().nonnegative();
 const partRequest = z
-  .object({ step: COUNT, save: COUNT, rank: COUNT, ranks: COUNT.max(100_000), path: z.string().refine(path.isAbsolute) })
+  .object({
+    step: COUNT,
+    save: COUNT,
+    rank: COUNT,
+    ranks: COUNT.max(100_000),
+    path: z.string().refine(path.isAbsolute),
+    feeds: feedPositions.optional(),
+  })
   .refine(({ rank, ranks }) => rank < ranks);
 
 export interface StorageContainer {
@@ -140,7 +148,10 @@ async function answerTo(
     return new FileCheckpoints(storage, frozen.checkpointDir, origin, frozen.job.checkpoint.keep);
   };
   if (service === SAVE && Number.isSafeInteger(step) && (step as number) >= 0 && isAbsolute(local)) {
-    return await checkpoints().save(step as number, local, signal);
+    const feeds = feedPositions.optional().safeParse(question.feeds);
+    if (feeds.success) {
+      return await checkpoints().save(step as number, local, signal, { feeds: feeds.data });
+    }
   }
   const part = service === SAVE_PART ? partRequest.safeParse(question) : null;
   if (part?.success) {
@@ -149,7 +160,7 @@ async function answerTo(
   if (service === RESTORE) {
     // Several processes may restore at the same time, so each of them gets its own copy.
     const restored = await checkpoints().restore(path.join(scratch, randomUUID()), signal, notice);
-    return restored && { step: restored.step, folder: restored.folder };
+    return restored && { step: restored.step, folder: restored.folder, feeds: restored.feeds };
   }
   if (service === FETCH && typeof name === 'string') {
     return await fetchData(storage, frozen.data, name, path.join(scratch, 'data'), signal);

@@ -29,10 +29,15 @@ export const feedCommand = defineCommand({
       describe: 'Skip the records at the beginning of the input that the job has already received from this producer',
       needs: 'producer',
     },
+    doors: {
+      type: 'boolean',
+      describe:
+        'Instead of sending records, wait until a task reads the feed, and print how a program sends partitions directly to the tasks (with --output json, for the Python module tony.spark). The output contains a token: do not share it',
+    },
     ...OUTPUT_OPTION,
     ...CLUSTER_OPTIONS,
   },
-  handler: async ({ job, feed, format, producer, skipReceived, output: _, ...cluster }) => {
+  handler: async ({ job, feed, format, producer, skipReceived, doors, output, ...cluster }) => {
     const { openFeed } = await import('../../../feed/feed.ts');
     const { recordsOf } = await import('../../../feed/feed-input.ts');
     const { progressLine } = await import('../../../feed/feed-progress.ts');
@@ -42,6 +47,15 @@ export const feedCommand = defineCommand({
     const stop = new AbortController();
     const { jobId } = await import('../job-named.ts');
     const id = await jobId(job, cluster);
+    if (doors === true) {
+      const { findFeedDoors } = await import('../../../feed/feed-doors.ts');
+      const { show } = await import('../show.ts');
+      void untilSignal().then(() => stop.abort(new TonyError('INTERRUPTED', 'interrupted')));
+      const found = await findFeedDoors(id, cluster, stop.signal);
+      // A terminal shows the addresses only, because its contents are often copied.
+      await show(output, 'FeedDoors', [found], () => found.doors.map(({ host, port }) => `${host}:${port}`));
+      return;
+    }
     const writer = await openFeed(id, feed, {
       ...cluster,
       ...(producer === undefined ? {} : { producer }),

@@ -1,0 +1,213 @@
+import { equalShards } from '../../contract/partitions/equal-shards.ts';
+import type {
+  Door,
+  FeedOpening,
+  FeedPlan,
+  NeededPiece,
+  Piece,
+  PieceFacts,
+  RankPieces,
+  RankReport,
+} from '../../contract/partitions/partition-feed.ts';
+import { TonyError } from '../../platform/errors.ts';
+
+/** Maximum number of pieces that one rank gets before it has read earlier ones, with balanced shards. */
+const MAXIMUM_AHEAD = 8;
+/** Maximum number of pieces in one answer. The executor requests the others with its next report. */
+const MAXIMUM_PIECES = 5_000;
+const NONE: ReadonlySet<number> = new Set();
+
+interface Rank {
+  readonly pieces: Piece[];
+  readonly facts: (PieceFacts | null)[];
+  /** What the rank's executor has reported. Not stored, because each executor repeats it. */
+  wanted: ReadonlySet<number>;
+  door: Door | null;
+}
+
+/** The stored state. Pieces and facts are arrays, because a feed may have many of them. */
+export interface StoredPartitionFeed {
+  readonly opening: FeedOpening;
+  readonly assigned: number;
+  readonly ranks: readonly {
+    readonly pieces: readonly (readonly [partition: number, from: number, to: number | null])[];
+    readonly facts: readonly (readonly [records: number, digest: string] | null)[];
+  }[];
+}
+
+/**
+ * Assigns the partitions of one feed to ranks. Uses neither a clock nor the network. An assignment never changes: after a failure, the rank
+ * reads the same pieces in the same order, so that it continues from its checkpoint as if nothing had happened.
+ */
+export class PartitionFeed {
+  readonly opening: FeedOpening;
+  readonly #ranks: readonly Rank[];
+  /** Number of partitions that have been assigned. Partitions are assigned in order. */
+  #assigned: number;
+  #version = 0;
+
+  private constructor(opening: FeedOpening, assigned: number, ranks: readonly Rank[]) {
+    this.opening = opening;
+    this.#assigned = assigned;
+    this.#ranks = ranks;
+  }
+
+  /** @throws TonyError USAGE if the opening contradicts itself, or if there are fewer partitions than ranks */
+  static open(name: string, opening: FeedOpening, worldSize: number): PartitionFeed {
+    const { counts, partitions, shards, remainder } = opening;
+    if (counts !== null && counts.length !== partitions) {
+      throw new TonyError('USAGE', `the source of feed ${name} reports ${counts.length} sizes for ${partitions} partitions`);
+    }
+    if (shards === 'balanced') {
+      if (partitions < worldSize) {
+        throw new TonyError('USAGE', `feed ${name} has ${partitions} partitions, which is not enough for ${worldSize} ranks`, {
+          hint: "Repartition the data, for example with df.repartition(64), or use shards='equal', which divides partitions.",
+        });
+      }
+      return new PartitionFeed(opening, 0, emptyRanks(worldSize));
+    }
+    if (counts === null) {
+      throw new TonyError('USAGE', `the source of feed ${name} has not counted the records, which equal shards require`);
+    }
+    const ranks = equalShards(counts, worldSize, remainder).map((pieces) => ({ ...emptyRank(), pieces, facts: pieces.map(() => null) }));
+    return new PartitionFeed(opening, partitions, ranks);
+  }
+
+  static restore({ opening, assigned, ranks }: StoredPartitionFeed): PartitionFeed {
+    const restored = ranks.map(({ pieces, facts }) => ({
+      ...emptyRank(),
+      pieces: pieces.map(([partition, from, to]) => ({ partition, from, to })),
+      facts: facts.map((each, index) => each && { index, records: each[0], digest: each[1] }),
+    }));
+    return new PartitionFeed(opening, assigned, restored);
+  }
+
+  store(): StoredPartitionFeed {
+    const ranks = this.#ranks.map(({ pieces, facts }) => ({
+      pieces: pieces.map(({ partition, from, to }) => [partition, from, to] as const),
+      facts: facts.map((each) => each && ([each.records, each.digest] as const)),
+    }));
+    return { opening: this.opening, assigned: this.#assigned, ranks };
+  }
+
+  get worldSize(): number {
+    return this.#ranks.length;
+  }
+
+  /** Number of records that the job has received in the first epoch, and whether that is all. */
+  get received(): { readonly records: number; readonly isAll: boolean } {
+    const facts = this.#ranks.flatMap((rank) => rank.facts);
+    const records = facts.reduce((sum, each) => sum + (each?.records ?? 0), 0);
+    return { records, isAll: this.#isComplete && !facts.includes(null) };
+  }
+
+  /**
+   * Records what an executor reports about one rank.
+   * @returns the answer, or 'wait' if there are no new pieces, and whether the state must be stored before the answer is sent
+   * @throws TonyError USAGE if the number of ranks has changed
+   */
+  report(report: RankReport): { readonly answer: RankPieces | 'wait'; readonly isNew: boolean } {
+    const rank = this.#rank(report);
+    const changed: RankPieces['changed'][number][] = [];
+    let isNew = false;
+    for (const fact of report.stored) {
+      const piece = rank.pieces[fact.index];
+      const before = rank.facts[fact.index];
+      if (piece === undefined) {
+        throw new TonyError('DATA_INVALID', `rank ${report.rank} has no piece ${fact.index}`);
+      }
+      if (before == null) {
+        rank.facts[fact.index] = fact;
+        isNew = true;
+      } else if (before.digest !== fact.digest) {
+        changed.push({ partition: piece.partition, before: before.records, now: fact.records });
+      }
+    }
+    this.#want(rank, new Set(report.wanted), report.door);
+    isNew = this.#assign(rank, report) || isNew;
+    const pieces = rank.pieces.slice(report.known, report.known + MAXIMUM_PIECES);
+    const hasAll = report.known + pieces.length === rank.pieces.length;
+    const isComplete = this.#isComplete && hasAll;
+    if (report.wait && pieces.length === 0 && changed.length === 0 && !isComplete) {
+      return { answer: 'wait', isNew };
+    }
+    const facts = rank.facts.slice(report.known, report.known + pieces.length);
+    return { answer: { opening: this.opening, pieces, facts, isComplete, changed }, isNew };
+  }
+
+  /** Returns the pieces that the source must send now, alternately for each rank, because ranks that train together wait for each other. */
+  plan(): FeedPlan {
+    const lists = this.#ranks.map(({ wanted, pieces, door }, rank) =>
+      door === null
+        ? []
+        : [...wanted].flatMap((index): NeededPiece[] => {
+            const piece = pieces[index];
+            return piece === undefined ? [] : [{ ...piece, ...door, rank, index }];
+          }),
+    );
+    const needed: NeededPiece[] = [];
+    for (let place = 0; lists.some((list) => place < list.length); place++) {
+      needed.push(...lists.flatMap((list) => list.slice(place, place + 1)));
+    }
+    return { version: this.#version, counting: false, needed, readers: this.#ranks.filter(({ door }) => door !== null).length };
+  }
+
+  get isWanting(): boolean {
+    return this.#ranks.some(({ wanted }) => wanted.size > 0);
+  }
+
+  /** Forgets an executor's requests, because its program or its container has ended. */
+  leave(doors: (door: Door) => boolean): void {
+    for (const rank of this.#ranks) {
+      if (rank.door !== null && !doors(rank.door)) {
+        this.#want(rank, NONE, null);
+      }
+    }
+  }
+
+  get #isComplete(): boolean {
+    return this.#assigned === this.opening.partitions;
+  }
+
+  #rank({ feed, rank, worldSize }: RankReport): Rank {
+    const found = this.#ranks[rank];
+    if (worldSize !== this.#ranks.length || found === undefined) {
+      throw new TonyError('USAGE', `feed ${feed} was divided among ${this.#ranks.length} ranks, but now there are ${worldSize}`, {
+        hint: 'Set `instances` of the role to a fixed number, because the records of a feed cannot be divided again.',
+      });
+    }
+    return found;
+  }
+
+  #want(rank: Rank, wanted: ReadonlySet<number>, door: Door | null): void {
+    const isSame = rank.wanted.size === wanted.size && [...wanted].every((each) => rank.wanted.has(each));
+    if (!isSame || rank.door?.port !== door?.port || rank.door?.host !== door?.host) {
+      this.#version++;
+    }
+    rank.wanted = wanted;
+    rank.door = door;
+  }
+
+  /**
+   * Assigns the next partition to a rank that has room for it. Near the end, a rank gets fewer partitions in advance, so that the last ones
+   * are left for the ranks that finish first.
+   */
+  #assign(rank: Rank, { unread, known }: RankReport): boolean {
+    const left = this.opening.partitions - this.#assigned;
+    const ahead = Math.min(MAXIMUM_AHEAD, Math.ceil(left / (2 * this.#ranks.length)));
+    if (unread === null || unread + rank.pieces.length - known >= ahead) {
+      return false;
+    }
+    rank.pieces.push({ partition: this.#assigned++, from: 0, to: null });
+    rank.facts.push(null);
+    return true;
+  }
+}
+
+function emptyRank(): Rank {
+  return { pieces: [], facts: [], wanted: NONE, door: null };
+}
+
+function emptyRanks(worldSize: number): Rank[] {
+  return Array.from({ length: worldSize }, emptyRank);
+}

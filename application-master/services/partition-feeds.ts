@@ -1,0 +1,218 @@
+import * as z from 'zod';
+import { type Door, doorAddress, type FeedPlan, feedOpening, rankReport } from '../../contract/partitions/partition-feed.ts';
+import { TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import type { Requester } from './dispatcher.ts';
+import { PartitionFeed, type StoredPartitionFeed } from './partition-feed.ts';
+
+/** Time in ms after which a source that does not ask for the plan counts as lost. */
+const SOURCE_LOST_MS = 10 * 60_000;
+const MAXIMUM_FEEDS = 64;
+
+const count = z.number().int().nonnegative();
+const feedName = z.string().regex(/^[\w.-]{1,100}$/);
+const kindQuestion = z.object({ feed: feedName, worldSize: count.min(1), door: doorAddress });
+const openQuestion = z.object({ feed: feedName, opening: feedOpening });
+const planQuestion = z.object({
+  feed: feedName,
+  source: z.string().max(100),
+  /** Version of the plan that the source knows. */
+  version: count.nullable(),
+  /** Limits the answer to the pieces of one partition. */
+  partition: count.optional(),
+});
+
+export type StoredPartitionFeeds = Readonly<Record<string, StoredPartitionFeed>>;
+
+export interface PartitionFeedsOptions {
+  /** Called when the state has changed and must be stored. */
+  readonly note: () => void;
+  /** Called when it may have become possible to respond to a waiting request. */
+  readonly changed: () => void;
+  /** Publishes the executors' doors for sources. */
+  readonly publish: (doors: readonly Door[]) => void;
+  /** Returns the time in ms. */
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+interface Name {
+  /** Null until a program reads the feed and its source has opened it. */
+  feed: PartitionFeed | null;
+  opening: z.infer<typeof feedOpening> | null;
+  worldSize: number | null;
+  /** Time at which the source asked last. */
+  askedAt: number;
+}
+
+interface RegisteredDoor extends Door {
+  readonly generation: number;
+}
+
+/** Manages all of a job's partitioned feeds, and the doors at which executors receive their pieces. */
+export class PartitionFeeds {
+  readonly #options: PartitionFeedsOptions;
+  readonly #names = new Map<string, Name>();
+  readonly #doors = new Map<string, RegisteredDoor>();
+
+  constructor(options: PartitionFeedsOptions) {
+    this.#options = options;
+  }
+
+  restore(stored: StoredPartitionFeeds): void {
+    for (const [name, each] of Object.entries(stored)) {
+      const feed = PartitionFeed.restore(each);
+      this.#names.set(name, { feed, opening: feed.opening, worldSize: feed.worldSize, askedAt: this.#options.now() });
+    }
+  }
+
+  store(): StoredPartitionFeeds {
+    return Object.fromEntries([...this.#names].flatMap(([name, { feed }]) => (feed === null ? [] : [[name, feed.store()]])));
+  }
+
+  /** Returns true if a source has opened the feed. Registers the executor's door, so that sources find the job. */
+  isOpen(requester: Requester, body: unknown): boolean {
+    const { feed, worldSize, door } = parse(kindQuestion, body);
+    this.#register(requester, door);
+    const name = this.#name(feed);
+    this.#read(feed, name, worldSize);
+    return name.feed !== null;
+  }
+
+  /** Handles an executor's report about one of its ranks. */
+  report(requester: Requester, body: unknown): unknown {
+    const report = parse(rankReport, body);
+    this.#register(requester, report.door);
+    const name = this.#name(report.feed);
+    this.#read(report.feed, name, report.worldSize);
+    const { feed } = name;
+    if (feed === null) {
+      return 'wait';
+    }
+    const version = feed.plan().version;
+    const { answer, isNew } = feed.report(report);
+    if (isNew) {
+      this.#options.note();
+    } else if (feed.plan().version !== version) {
+      this.#options.changed();
+    }
+    if (feed.isWanting && this.#options.now() - name.askedAt > SOURCE_LOST_MS) {
+      throw new TonyError(
+        'FEED_LOST',
+        `the program that sends feed ${report.feed} has not been reachable for ${SOURCE_LOST_MS / 60_000} min`,
+      );
+    }
+    return answer;
+  }
+
+  /**
+   * Opens a feed for a source. The same source may repeat the request.
+   * @throws TonyError USAGE
+   */
+  open(body: unknown): 'opened' | 'wait' {
+    const { feed, opening } = parse(openQuestion, body);
+    const name = this.#name(feed);
+    name.askedAt = this.#options.now();
+    if (name.opening !== null && name.opening.source !== opening.source) {
+      throw new TonyError('USAGE', `another program already sends feed ${feed}`, {
+        hint: 'A partitioned feed has one source. Give each source its own feed, or start a new job.',
+      });
+    }
+    name.opening = opening;
+    this.#begin(feed, name);
+    return name.feed !== null || mustCount(opening) ? 'opened' : 'wait';
+  }
+
+  /** Returns the pieces that a source must send, or 'wait' if nothing has changed since `version`. */
+  plan(body: unknown): (FeedPlan & { readonly received: PartitionFeed['received'] }) | 'wait' {
+    const { feed, source, version, partition } = parse(planQuestion, body);
+    const name = this.#name(feed);
+    if (name.opening?.source !== source) {
+      throw new TonyError('USAGE', `this program does not send feed ${feed}`);
+    }
+    name.askedAt = this.#options.now();
+    if (name.feed === null) {
+      return { version: 0, needed: [], counting: true, readers: 0, received: { records: 0, isAll: false } };
+    }
+    const plan = name.feed.plan();
+    const needed = partition === undefined ? plan.needed : plan.needed.filter((piece) => piece.partition === partition);
+    return plan.version === version ? 'wait' : { ...plan, needed, received: name.feed.received };
+  }
+
+  /** Forgets the doors of containers whose programs have ended. */
+  sweep(isAlive: (containerId: string, generation: number) => boolean): void {
+    const before = this.#doors.size;
+    for (const [containerId, { generation }] of this.#doors) {
+      if (!isAlive(containerId, generation)) {
+        this.#doors.delete(containerId);
+      }
+    }
+    if (this.#doors.size === before) {
+      return;
+    }
+    const open = new Set([...this.#doors.values()].map(({ host, port }) => `${host}:${port}`));
+    for (const { feed } of this.#names.values()) {
+      feed?.leave(({ host, port }) => open.has(`${host}:${port}`));
+    }
+    this.#publish();
+    this.#options.changed();
+  }
+
+  #register({ containerId, generation }: Requester, { host, port }: Door): void {
+    const before = this.#doors.get(containerId);
+    this.#doors.set(containerId, { host, port, generation });
+    if (before?.host !== host || before.port !== port) {
+      this.#publish();
+    }
+  }
+
+  #publish(): void {
+    this.#options.publish([...this.#doors.values()].map(({ host, port }) => ({ host, port })));
+  }
+
+  #name(feed: string): Name {
+    let name = this.#names.get(feed);
+    if (name === undefined) {
+      if (this.#names.size >= MAXIMUM_FEEDS) {
+        throw new TonyError('USAGE', `a job can read at most ${MAXIMUM_FEEDS} feeds`);
+      }
+      name = { feed: null, opening: null, worldSize: null, askedAt: this.#options.now() };
+      this.#names.set(feed, name);
+    }
+    return name;
+  }
+
+  #read(feed: string, name: Name, worldSize: number): void {
+    name.worldSize ??= worldSize;
+    this.#begin(feed, name);
+  }
+
+  #begin(feed: string, name: Name): void {
+    if (name.feed !== null || name.opening === null || name.worldSize === null || mustCount(name.opening)) {
+      return;
+    }
+    try {
+      name.feed = PartitionFeed.open(feed, name.opening, name.worldSize);
+    } catch (error) {
+      // The source may correct its mistake and open the feed again.
+      name.opening = null;
+      throw error;
+    }
+    const { partitions, shards } = name.opening;
+    this.#options.log.info({ feed, partitions, shards, ranks: name.worldSize }, 'a source has opened a partitioned feed');
+    this.#options.note();
+  }
+}
+
+/** Returns true if the source must count its records before they can be divided. It then opens the feed again, with the counts. */
+function mustCount({ shards, counts }: z.infer<typeof feedOpening>): boolean {
+  return shards === 'equal' && counts === null;
+}
+
+function parse<Type>(schema: z.ZodType<Type>, body: unknown): Type {
+  const parsed = schema.safeParse(body);
+  if (!parsed.success) {
+    throw new TonyError('DATA_INVALID', `a request about a feed is invalid: ${z.prettifyError(parsed.error)}`);
+  }
+  return parsed.data;
+}

@@ -1,0 +1,136 @@
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { REQUEST_LIMITS, type ServiceFrame } from '../../contract/services/service-frame.ts';
+import { messageOf } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import { sameSecret } from '../../platform/same-secret.ts';
+import type { Secret } from '../../platform/secret.ts';
+import { feedToken } from '../../protos/feed-token.ts';
+
+/** Time in ms after which a connection without data is closed. */
+const IDLE_MS = 120_000;
+const HEADERS_MS = 10_000;
+const MAXIMUM_CONNECTIONS = 512;
+const PIECE = /^\/feeds\/([\w.-]{1,100})\/(\d{1,7})\/(\d{1,7})$/;
+const SOURCE = /^\/source\/(open|plan)$/;
+
+export interface DoorOptions {
+  readonly host: string;
+  readonly certificate: Secret;
+  readonly privateKey: Secret;
+  /** Stores a piece. Returns false if this task does not want the piece. */
+  readonly receive: (feed: string, rank: number, index: number, body: IncomingMessage) => Promise<boolean>;
+  /** Forwards a source's request to the ApplicationMaster. Returns null if it cannot be reached. */
+  readonly forward: (request: 'open' | 'plan', body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
+  readonly log: Logger;
+}
+
+/**
+ * The HTTPS server at which sources outside the job send partitions. It uses the job's certificate, and requires the feed token as a bearer
+ * token.
+ *
+ *     PUT  /feeds/FEED/RANK/INDEX   a piece, as received-pieces.ts describes it. 200: stored. 409: not wanted
+ *     POST /source/open, plan       a request of the source, as JSON. 200: answer or error. 503: no ApplicationMaster can be reached
+ */
+export class Door {
+  readonly #options: DoorOptions;
+  readonly #server: Server;
+  readonly #token: string;
+  readonly port: number;
+
+  private constructor(options: DoorOptions, server: Server) {
+    this.#options = options;
+    this.#server = server;
+    this.#token = feedToken(options.privateKey);
+    this.port = (server.address() as AddressInfo).port;
+    server.on('request', (request, response) => void this.#serve(request, response));
+    server.on('error', (error) => options.log.warn({ error: messageOf(error) }, 'the server for partitions failed'));
+  }
+
+  /** @throws if no port can be bound */
+  static async open(options: DoorOptions): Promise<Door> {
+    const { certificate, privateKey, host } = options;
+    const server = createServer({
+      cert: Buffer.from(certificate.reveal()),
+      key: Buffer.from(privateKey.reveal()),
+      minVersion: 'TLSv1.3',
+      handshakeTimeout: HEADERS_MS,
+      headersTimeout: HEADERS_MS,
+      // A large piece takes as long as it takes, as long as data arrives.
+      requestTimeout: 0,
+    });
+    server.maxConnections = MAXIMUM_CONNECTIONS;
+    server.timeout = IDLE_MS;
+    await once(server.listen(0, (await lookup(host)).address), 'listening');
+    return new Door(options, server);
+  }
+
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    request.on('error', () => {});
+    response.on('error', () => {});
+    const { method, url = '', headers } = request;
+    if (!sameSecret(`Bearer ${this.#token}`, headers.authorization ?? '')) {
+      this.#options.log.warn({ peer: request.socket.remoteAddress }, "rejected a source without the feed's token");
+      refuse(request, response, 401);
+      return;
+    }
+    const piece = method === 'PUT' ? PIECE.exec(url) : null;
+    const source = method === 'POST' ? SOURCE.exec(url) : null;
+    try {
+      if (piece !== null) {
+        const [, feed = '', rank, index] = piece;
+        const isStored = await this.#options.receive(feed, Number(rank), Number(index), request);
+        if (isStored) {
+          respond(response, 200, '{}');
+        } else {
+          refuse(request, response, 409);
+        }
+      } else if (source !== null) {
+        await this.#forward(source[1] as 'open' | 'plan', request, response);
+      } else {
+        refuse(request, response, 404);
+      }
+    } catch (error) {
+      this.#options.log.warn({ url, error: messageOf(error) }, 'rejected a request from a source');
+      refuse(request, response, 400);
+    }
+  }
+
+  async #forward(name: 'open' | 'plan', request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const gone = new AbortController();
+    response.on('close', () => gone.abort());
+    const chunks: Buffer[] = [];
+    let length = 0;
+    for await (const chunk of request) {
+      length += (chunk as Buffer).length;
+      if (length > REQUEST_LIMITS.body) {
+        throw new Error('the request is too large');
+      }
+      chunks.push(chunk as Buffer);
+    }
+    const answer = await this.#options.forward(name, Buffer.concat(chunks), gone.signal);
+    if (answer === null) {
+      respond(response, 503, '{}');
+    } else {
+      respond(response, 200, Buffer.from(answer.head));
+    }
+  }
+}
+
+function respond(response: ServerResponse, status: number, body: string | Buffer): void {
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(body);
+}
+
+/** Responds without reading the request's body. The connection cannot be used again. */
+function refuse(request: IncomingMessage, response: ServerResponse, status: number): void {
+  response.writeHead(status, { connection: 'close', 'content-length': 0 }).end();
+  response.on('finish', () => request.destroy());
+}

@@ -1,0 +1,179 @@
+import type { IncomingMessage } from 'node:http';
+import path from 'node:path';
+import * as z from 'zod';
+import type { RankPieces, RankReport } from '../../contract/partitions/partition-feed.ts';
+import type { ServiceFrame } from '../../contract/services/service-frame.ts';
+import {
+  FEED_KIND,
+  PARTITIONS_OPEN,
+  PARTITIONS_PLAN,
+  PARTITIONS_REPORT,
+  PIECES_KIND,
+  PIECES_NEXT,
+  PIECES_OPEN,
+} from '../../contract/services/service-names.ts';
+import { messageOf, TonyError } from '../../platform/errors.ts';
+import type { Logger } from '../../platform/log.ts';
+import type { ExecutorSettings } from '../program/settings.ts';
+import { Door } from './door.ts';
+import { RankReader } from './rank-reader.ts';
+import { ReceivedPieces } from './received-pieces.ts';
+
+const count = z.number().int().nonnegative();
+const feed = z.string().regex(/^[\w.-]{1,100}$/);
+const kindQuestion = z.object({ feed, worldSize: count.min(1) });
+const openQuestion = z.object({
+  feed,
+  rank: count,
+  worldSize: count.min(1),
+  position: z.object({ epoch: count, records: count }),
+});
+const nextQuestion = z.object({ feed, rank: count, at: count });
+
+export interface TaskPartitionsOptions {
+  readonly settings: Pick<ExecutorSettings, 'folder' | 'host' | 'certificate' | 'privateKey'>;
+  /** Sends a request to the ApplicationMaster. Returns null if it cannot be reached. */
+  readonly ask: (generation: number, service: string, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
+  readonly notice: (message: string) => void;
+  readonly log: Logger;
+}
+
+/** Receives the partitions of feeds for this task's processes. Keeps them when the program restarts. */
+export class TaskPartitions {
+  readonly #options: TaskPartitionsOptions;
+  readonly #received: ReceivedPieces;
+  readonly #readers = new Map<string, RankReader>();
+  #door: Promise<Door> | null = null;
+  #generation = 0;
+
+  constructor(options: TaskPartitionsOptions) {
+    this.#options = options;
+    this.#received = new ReceivedPieces(path.join(options.settings.folder, 'partitions'));
+  }
+
+  /** Handles a request from the program. Returns null if the program must retry. */
+  async serve(generation: number, service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame | null> {
+    try {
+      if (generation > this.#generation) {
+        this.endProgram();
+        this.#generation = generation;
+      }
+      return await this.#answer(service, body, signal);
+    } catch (error) {
+      const { code, message, hint } = error instanceof TonyError ? error : new TonyError('INTERNAL', messageOf(error), { cause: error });
+      return { head: Buffer.from(JSON.stringify({ error: { code, message, hint } })), body: Buffer.alloc(0) };
+    }
+  }
+
+  /** Stops requesting pieces, because the program has ended. */
+  endProgram(): void {
+    for (const reader of this.#readers.values()) {
+      reader.close();
+    }
+    this.#readers.clear();
+  }
+
+  async #answer(service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame | null> {
+    switch (service) {
+      case PIECES_KIND: {
+        const door = await this.#openDoor();
+        const question = { ...parse(kindQuestion, body), door };
+        return await this.#options.ask(this.#generation, FEED_KIND, Buffer.from(JSON.stringify(question)), signal);
+      }
+      case PIECES_OPEN: {
+        const { position, ...question } = parse(openQuestion, body);
+        const key = readerKey(question.feed, question.rank);
+        this.#readers.get(key)?.close();
+        const generation = this.#generation;
+        const reader = new RankReader(
+          {
+            ...question,
+            door: await this.#openDoor(),
+            received: this.#received,
+            readers: () => this.#readers.size,
+            report: (report, each) => this.#report(generation, report, each),
+            notice: this.#options.notice,
+          },
+          position,
+        );
+        this.#readers.set(key, reader);
+        const opening = await reader.opened(signal);
+        return opening === null
+          ? null
+          : answer({ format: opening.format, epochs: opening.epochs, shards: opening.shards, seed: opening.seed });
+      }
+      case PIECES_NEXT: {
+        const { feed: name, rank, at } = parse(nextQuestion, body);
+        const reader = this.#readers.get(readerKey(name, rank));
+        if (reader === undefined) {
+          throw new TonyError('DATA_INVALID', `rank ${rank} has not opened feed ${name}`);
+        }
+        return answer(await reader.next(at, signal));
+      }
+      default:
+        throw new TonyError('USAGE', `unknown service ${service}`, { hint: 'Use the same version of tony-ts on all machines.' });
+    }
+  }
+
+  async #openDoor(): Promise<{ readonly host: string; readonly port: number }> {
+    const { settings, log } = this.#options;
+    this.#door ??= Door.open({
+      ...settings,
+      receive: (name, rank, index, body) => this.#receive(name, rank, index, body),
+      forward: (request, body, signal) =>
+        this.#options.ask(this.#generation, request === 'open' ? PARTITIONS_OPEN : PARTITIONS_PLAN, body, signal),
+      log,
+    });
+    try {
+      const { port } = await this.#door;
+      return { host: settings.host, port };
+    } catch (error) {
+      this.#door = null;
+      throw error;
+    }
+  }
+
+  async #receive(name: string, rank: number, index: number, body: IncomingMessage): Promise<boolean> {
+    const reader = this.#readers.get(readerKey(name, rank));
+    const key = reader?.keyOf(index) ?? '';
+    if (reader?.wants(index) !== true && this.#received.get(key) === undefined) {
+      return false;
+    }
+    if (await this.#received.receive(key, body)) {
+      // The program may have restarted in the meantime.
+      this.#readers.get(readerKey(name, rank))?.stored(index);
+    }
+    return true;
+  }
+
+  async #report(generation: number, report: RankReport, signal: AbortSignal): Promise<RankPieces | null> {
+    const frame = await this.#options.ask(generation, PARTITIONS_REPORT, Buffer.from(JSON.stringify(report)), signal);
+    if (frame === null) {
+      return null;
+    }
+    const { answer: found, error } = JSON.parse(Buffer.from(frame.head).toString('utf8')) as {
+      answer?: RankPieces | 'wait';
+      error?: { code: ConstructorParameters<typeof TonyError>[0]; message: string; hint?: string };
+    };
+    if (error !== undefined) {
+      throw new TonyError(error.code, error.message, error.hint === undefined ? {} : { hint: error.hint });
+    }
+    return found === undefined || found === 'wait' ? null : found;
+  }
+}
+
+function readerKey(name: string, rank: number): string {
+  return `${rank}/${name}`;
+}
+
+function answer(value: unknown): ServiceFrame {
+  return { head: Buffer.from(JSON.stringify({ answer: value })), body: Buffer.alloc(0) };
+}
+
+function parse<Type>(schema: z.ZodType<Type>, body: Uint8Array): Type {
+  const parsed = schema.safeParse(JSON.parse(Buffer.from(body).toString('utf8')));
+  if (!parsed.success) {
+    throw new TonyError('DATA_INVALID', `a request about a feed is invalid: ${z.prettifyError(parsed.error)}`);
+  }
+  return parsed.data;
+}
