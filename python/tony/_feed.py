@@ -5,10 +5,11 @@ import os
 import re
 import socket
 import threading
-from typing import Iterator, List, Optional
+from typing import Any, Generator, Iterator, List, Optional
 
 from ._arguments import text, whole_number
 from ._errors import TonyError
+from ._pieces import read_pieces
 from ._report import notice
 from ._services import Reply, ask
 from ._task import context
@@ -20,12 +21,17 @@ _LEAVE_TIMEOUT_S = 2.0
 _readers = itertools.count()
 
 
-def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]]:
-    """Yields batches of records sent by other processes with `tony-ts feed`. The last batch may be smaller.
+def feed(name: str, batch_size: int, producers: int = 1) -> "Feed":
+    """Returns an iterator over the batches that other processes send to this process.
 
-    Each record goes to exactly one of the job's processes. The iterator waits for records without a time limit, and
-    ends once `producers` producers have ended. The iterator reads at most one chunk ahead, so producers wait if the
-    program is slow. To return an unread chunk to the other processes, close the iterator.
+    A feed contains one of two things:
+    - records from `tony-ts feed` or `client.open_feed`: each batch is a list of bytes. Each record goes to exactly one
+      of the job's processes. The feed ends once `producers` producers have ended
+    - partitions from a Spark program (`tony.spark`). A batch of a DataFrame is a dict with one NumPy array for each
+      column, and a batch of an RDD is a list of records. See Feed for epochs and checkpoints
+
+    The last batch of an epoch may be smaller. The iterator waits for records without a time limit. It reads at most a
+    few chunks ahead, so the senders wait if the program is slow.
 
     Raises TonyError USAGE outside a job, and for an invalid argument.
     """
@@ -40,7 +46,64 @@ def feed(name: str, batch_size: int, producers: int = 1) -> Iterator[List[bytes]
             f"the feed {name} can only be read in a job",
             "Submit the program as a job; --local runs it on this machine.",
         )
-    return _batches(name, batch_size, producers)
+    return Feed(name, batch_size, producers)
+
+
+class Feed(Iterator[Any]):
+    """Iterator over the batches of a feed. `tony.feed` creates it.
+
+    A feed of partitions continues where the program's checkpoint was saved: save_checkpoint stores this process's place
+    in each feed, and latest_checkpoint restores it. Call latest_checkpoint before the first batch.
+    """
+
+    def __init__(self, name: str, batch_size: int, producers: int) -> None:
+        self.name = name
+        # Number of the current epoch, from 0.
+        self.epoch = 0
+        self._batches = self._read(batch_size, producers)
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def close(self) -> None:
+        """Stops reading. Unread records from producers go to the job's other processes."""
+        self._batches.close()
+
+    def torch(self) -> Iterator[Any]:
+        """Yields the batches of a DataFrame with PyTorch tensors instead of NumPy arrays. Columns with text stay lists."""
+        import torch
+
+        for batch in self:
+            yield {
+                name: column.tolist() if column.dtype == object else torch.from_numpy(column)
+                for name, column in batch.items()
+            }
+
+    def tensorflow(self) -> Any:
+        """Returns a tf.data.Dataset of the batches of a DataFrame. It can be read once, and contains all epochs."""
+        import tensorflow as tf
+
+        batches = iter(self)
+        first = next(batches, None)
+        if first is None:
+            raise TonyError("DATA_INVALID", f"the feed {self.name} has no records")
+        signature = {
+            name: tf.TensorSpec((None, *column.shape[1:]), tf.string if column.dtype == object else column.dtype)
+            for name, column in first.items()
+        }
+        return tf.data.Dataset.from_generator(
+            lambda: itertools.chain([first], batches), output_signature=signature
+        )
+
+    def _read(self, batch_size: int, producers: int) -> Generator[Any, None, None]:
+        question = {"feed": self.name, "worldSize": context().world_size or 1}
+        kind = "wait"
+        while kind == "wait":
+            kind = ask("pieces.kind", question).answer
+        if kind == "partitions":
+            yield from read_pieces(self, batch_size)
+        else:
+            yield from _batches(self.name, batch_size, producers)
 
 
 def _batches(name: str, batch_size: int, producers: int) -> Iterator[List[bytes]]:

@@ -7,8 +7,9 @@ import re
 import shutil
 import time
 from dataclasses import dataclass
-from typing import Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
+from . import _feed_positions
 from ._arguments import flag, local_path, positive_number, text
 from ._errors import TonyError
 from ._places import list_folder
@@ -45,6 +46,7 @@ def save_checkpoint(step: int, path: str, shards: bool = False) -> None:
 
     Call this function in a single process, usually the process with rank 0. It returns when the checkpoint is complete,
     and removes old checkpoints according to `checkpoint.keep` in job.yaml. Outside a job, it only checks its arguments.
+    The checkpoint also contains this process's place in each feed of partitions that it reads.
 
     With `shards`, call it in every process with a rank, each time for the same step. The checkpoint contains the files
     of all ranks, and is complete only when all ranks have stored their files. latest_checkpoint returns all files in
@@ -57,10 +59,11 @@ def save_checkpoint(step: int, path: str, shards: bool = False) -> None:
     task, step, folder, shards = context(), step_number(step), _folder(path), flag("shards", shards)
     if task.services is None:
         return
+    feeds = _feed_positions.to_save(shards)
     if shards:
-        _save_part(step, folder)
+        _save_part(step, folder, feeds)
     else:
-        ask("storage.save-checkpoint", {"step": step, "path": folder}, LONG_TIMEOUT_S, repeat=False)
+        ask("storage.save-checkpoint", {"step": step, "path": folder, "feeds": feeds}, LONG_TIMEOUT_S, repeat=False)
     if not shards or task.rank == 0:
         append({"type": "checkpoint", "step": step})
     _saved_at[:] = [time.monotonic()]
@@ -69,7 +72,7 @@ def save_checkpoint(step: int, path: str, shards: bool = False) -> None:
             os.remove(task.checkpoint_order)
 
 
-def _save_part(step: int, folder: str) -> None:
+def _save_part(step: int, folder: str, feeds: Dict[str, Any]) -> None:
     """Stores this rank's part of a checkpoint, and waits for all other ranks."""
     task = context()
     if task.rank is None or task.world_size is None:
@@ -78,7 +81,7 @@ def _save_part(step: int, folder: str) -> None:
     _saves.append(part["save"] + 1)
     missing, since, pause, is_told = None, time.monotonic(), _FIRST_PAUSE_S, False
     while True:
-        answer = ask("storage.save-part", {**part, "path": folder}, LONG_TIMEOUT_S).answer
+        answer = ask("storage.save-part", {**part, "path": folder, "feeds": feeds}, LONG_TIMEOUT_S).answer
         if "uri" in answer:
             return
         if answer["missing"] != missing:
@@ -148,6 +151,7 @@ def latest_checkpoint() -> Optional[Checkpoint]:
     if answer is None:
         return None
     _downloaded.append(answer["folder"])
+    _feed_positions.restore(answer["feeds"])
     if context().rank == 0:
         notice(f"training resumes from checkpoint step-{answer['step']}", about="resume")
     return Checkpoint(step=answer["step"], path=answer["folder"])

@@ -285,6 +285,10 @@ class Client:
         words += ["--skip-received"] if skip_received else []
         return FeedWriter(self._command.send([*words, *self._cluster]))
 
+    def _feed_doors(self, id: str, name: str) -> Value:
+        # Waits until a program of the job reads the feed.
+        return self._command.one(["feed", _checked(id), _checked(name), "--doors", *self._cluster], None)
+
     def kill(self, id: str) -> Killed:
         """Kills a job. Returns when the cluster has confirmed that the job has ended."""
         report = self._command.one(["kill", _checked(id), "--yes", *self._cluster], _TIMEOUT_S)

@@ -14,7 +14,8 @@ for feeds. tony.spark.distributor has the interfaces of TorchDistributor and Mir
 """
 
 from .._errors import TonyError
+from ._feeding import Source, source
 from ._pickling import RemoteTraceback
 from ._run import Run, run, start
 
-__all__ = ["RemoteTraceback", "Run", "TonyError", "run", "start"]
+__all__ = ["RemoteTraceback", "Run", "Source", "TonyError", "run", "source", "start"]

@@ -1,6 +1,5 @@
 """Runs a program as a job and waits for its value."""
 
-import importlib
 import os
 import shlex
 import sys
@@ -8,13 +7,14 @@ import tempfile
 import threading
 import time
 from types import ModuleType
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .._arguments import flag, reject, whole_number
 from .._call_files import CALL_FOLDER, OUTPUT, Record, decode_record
 from .._command import Value
 from .._errors import TonyError
 from ..client import Client, Job, Killed, LogLine, PathText
+from ._feeding import Feeding, prepare
 from ._job_file import write_job_file
 from ._modules import find_modules
 from ._pickling import name_of, raised_by, unpickle_value, write_call
@@ -28,23 +28,6 @@ _INTERPRETERS = {".py": "python3", ".ts": "node", ".mts": "node", ".js": "node",
 
 Program = Union[Callable[..., Any], PathText, None]
 Conf = Union[Mapping[str, Any], PathText, None]
-
-
-class Feeding(Protocol):
-    """Sends the feeds of a job from the driver."""
-
-    @property
-    def failure(self) -> Optional[BaseException]:
-        """The error that has stopped the sending."""
-
-    def settings(self) -> Dict[str, Any]:
-        """Returns the value of the key `feeds` in the job file."""
-
-    def start(self, client: Client, job_id: str) -> None:
-        """Starts to send. Returns immediately."""
-
-    def close(self) -> None:
-        """Stops sending, and releases all resources."""
 
 
 class Run:
@@ -295,16 +278,11 @@ def start(
     epochs, quiet = whole_number("epochs", epochs, 1), flag("quiet", quiet)
     client = Client() if client is None else client
     is_local = _is_local(client) if local is None else flag("local", local)
-    # The module needs Spark, which other jobs do not need.
-    feeding: Optional[Feeding] = None
-    if feeds is not None:
-        feeding = importlib.import_module("._feeding", __package__).prepare(feeds, epochs)
+    feeding = None if feeds is None else prepare(feeds, epochs)
     try:
         # mkdtemp gives access only to this user.
         with tempfile.TemporaryDirectory(prefix="tony-") as folder:
             file, settings = _job_file(program, conf, args, kwargs or {}, result, requirements, source, is_local, folder)
-            if feeding is not None:
-                settings["feeds"] = feeding.settings()
             job = _submit(client, file, {**settings, **(set or {})}, is_local)
         handle = Run(client, job, result if callable(program) else None, feeding, quiet)
         if feeding is not None:

@@ -1,0 +1,182 @@
+"""Reads a feed of partitions: files that the executor has received from a Spark program."""
+
+import pickle
+import random
+import struct
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterator, List, Optional, Tuple
+
+from . import _feed_positions as positions
+from ._errors import TonyError
+from ._services import ask
+from ._task import context
+
+if TYPE_CHECKING:
+    from ._feed import Feed
+
+# A part of a batch: the columns of a DataFrame, or records of an RDD.
+Part = Any
+# Reads the parts of one file in their order in the file, each as a function that loads it.
+Parts = List[Tuple[int, Callable[[], Part]]]
+
+
+def read_pieces(feed: "Feed", batch_size: int) -> Generator[Any, None, None]:
+    task = context()
+    if task.rank is None:
+        raise TonyError(
+            "USAGE",
+            f"the tasks of role {task.role} have no rank, so they cannot read the feed {feed.name}",
+            "Read the feed in a role of kind gang, such as worker.",
+        )
+    position = positions.resume(feed.name, task.rank)
+    reader = {"feed": feed.name, "rank": task.rank}
+    opening = ask("pieces.open", {**reader, "worldSize": task.world_size, "position": position}).answer
+    load, join, cut = _FORMATS[opening["format"]]
+    place = positions.Place(opening["shards"], position["epoch"], position["records"])
+    positions.places[feed.name] = place
+    feed.epoch = place.epoch
+    rest: Optional[Tuple[int, Part]] = None
+    for piece in _pieces(reader):
+        if piece is None or piece["epoch"] != place.epoch:
+            if rest is not None:
+                yield place.read(rest)
+                rest = None
+            if piece is None:
+                return
+            place.begin(piece["epoch"])
+            feed.epoch = place.epoch
+        for size, part in _shuffled(load(piece["path"]), cut, opening["seed"], piece):
+            start = 0
+            if rest is not None:
+                start = min(size, batch_size - rest[0])
+                rest = (rest[0] + start, join(rest[1], cut(part, slice(0, start))))
+                if rest[0] == batch_size:
+                    yield place.read(rest)
+                    rest = None
+            while size - start >= batch_size:
+                yield place.read((batch_size, cut(part, slice(start, start + batch_size))))
+                start += batch_size
+            if start < size and rest is None:
+                rest = (size - start, cut(part, slice(start, size)))
+
+
+def _pieces(reader: Dict[str, Any]) -> Iterator[Optional[Dict[str, Any]]]:
+    """Yields the pieces, and None after the last one. The request for a piece tells that the previous one has been read."""
+    at = 0
+    while True:
+        answer = ask("pieces.next", {**reader, "at": at}).answer
+        if answer == "over":
+            yield None
+            return
+        if answer != "wait":
+            at += 1
+            yield answer
+
+
+def _shuffled(
+    parts: Parts, cut: Callable[[Part, Any], Part], seed: Optional[int], piece: Dict[str, Any]
+) -> Iterator[Tuple[int, Part]]:
+    """Yields the parts of a piece in random order, each with its records in random order.
+
+    The order depends only on the seed, the epoch and the partition. Skips the records that were read before the
+    checkpoint.
+    """
+    skip = piece["skip"]
+    numbers = [seed, piece["epoch"], piece["partition"]]
+    for index in range(len(parts)) if seed is None else _permutation(numbers, len(parts)):
+        size, load = parts[index]
+        if skip >= size:
+            skip -= size
+            continue
+        part = load()
+        if seed is not None:
+            part = cut(part, _permutation([*numbers, index], size))
+        if skip > 0:
+            part, size, skip = cut(part, slice(skip, size)), size - skip, 0
+        yield size, part
+
+
+def _permutation(numbers: List[Any], size: int) -> List[int]:
+    """Returns 0 to size-1 in random order. The same numbers always give the same order."""
+    order = list(range(size))
+    random.Random(repr(numbers)).shuffle(order)
+    return order
+
+
+def _load_arrow(path: str) -> Parts:
+    try:
+        import numpy  # noqa: F401
+        import pyarrow
+    except ImportError as error:
+        raise TonyError(
+            "USAGE",
+            f"the program reads a DataFrame, but its Python has no {error.name}",
+            "Add pyarrow and numpy to python.requirements in job.yaml, or install them on the nodes.",
+        ) from None
+    # The file may be removed while it is mapped.
+    batches = pyarrow.ipc.open_stream(pyarrow.memory_map(path)).read_all().to_batches()
+    return [(batch.num_rows, lambda batch=batch: columns_of(batch)) for batch in batches]  # type: ignore[misc]
+
+
+def columns_of(batch: Any) -> Dict[str, Any]:
+    """Returns the columns of an Arrow record batch as NumPy arrays. Lists of equal lengths become rows of an array."""
+    import numpy
+    from pyarrow import types
+
+    columns: Dict[str, Any] = {}
+    for field, column in zip(batch.schema, batch.columns):
+        if types.is_list(field.type) or types.is_large_list(field.type) or types.is_fixed_size_list(field.type):
+            values = column.flatten().to_numpy(zero_copy_only=False)
+            rows = len(column)
+            width = len(values) // rows if rows else 0
+            if types.is_fixed_size_list(field.type):
+                is_even = True
+            else:
+                offsets = column.offsets.to_numpy()
+                is_even = bool((numpy.diff(offsets) == width).all())
+            if is_even:
+                columns[field.name] = values.reshape(rows, width)
+            else:
+                ragged = numpy.empty(rows, dtype=object)
+                ragged[:] = [numpy.asarray(each) for each in column.to_pylist()]
+                columns[field.name] = ragged
+        else:
+            columns[field.name] = column.to_numpy(zero_copy_only=False)
+    return columns
+
+
+def _join_columns(first: Dict[str, Any], second: Dict[str, Any]) -> Dict[str, Any]:
+    import numpy
+
+    return {name: numpy.concatenate([column, second[name]]) for name, column in first.items()}
+
+
+def _cut_columns(part: Dict[str, Any], rows: Any) -> Dict[str, Any]:
+    return {name: column[rows] for name, column in part.items()}
+
+
+def _load_records(path: str) -> Parts:
+    """The file contains pickled lists, each with two numbers before it: its length in bytes, and its number of records."""
+    parts: Parts = []
+    with open(path, "rb") as file:
+        while True:
+            prefix = file.read(8)
+            if not prefix:
+                return parts
+            length, records = struct.unpack(">II", prefix)
+            # The sender is the user's own Spark program: only it has the job's token.
+            content = file.read(length)
+            parts.append((records, lambda content=content: pickle.loads(content)))  # type: ignore[misc]
+
+
+def _join_records(first: List[Any], second: List[Any]) -> List[Any]:
+    return [*first, *second]
+
+
+def _cut_records(part: List[Any], rows: Any) -> List[Any]:
+    return part[rows] if isinstance(rows, slice) else [part[row] for row in rows]
+
+
+_FORMATS: Dict[str, Tuple[Callable[[str], Parts], Callable[[Part, Part], Part], Callable[[Part, Any], Part]]] = {
+    "arrow": (_load_arrow, _join_columns, _cut_columns),
+    "pickle": (_load_records, _join_records, _cut_records),
+}

@@ -1,0 +1,313 @@
+"""Sends DataFrames and RDDs to a running job. The driver decides which partitions Spark computes, and Spark's executors
+send them directly to the job's tasks."""
+
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
+
+from .._errors import TonyError, error_of
+from ..client import Client
+from . import _columns, _doors, _push
+from ._doors import Delivery, Doors
+
+# Number of Spark jobs that send partitions of one feed at the same time.
+_JOBS = 4
+# Time in seconds after which the program fails if no partition arrives.
+_UNREACHABLE_S = 120.0
+_PAUSE_S = 0.5
+# Size of the stored partitions of a feed on one task, in bytes.
+_CACHE_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class Source:
+    """A DataFrame or RDD that a job reads as a feed. `tony.spark.source` creates it."""
+
+    data: Any
+    shards: str = "balanced"
+    remainder: str = "pad"
+    seed: Optional[int] = 0
+    cache_bytes: int = _CACHE_BYTES
+
+
+def source(
+    data: Any,
+    shards: str = "balanced",
+    remainder: str = "pad",
+    seed: Optional[int] = 0,
+    cache_bytes: int = _CACHE_BYTES,
+) -> Source:
+    """Describes how a job reads a DataFrame or RDD: `run(train, feeds={"train": source(df, shards="equal")})`.
+
+    - `shards`: with "balanced", a task that has read its partitions gets the next one. With "equal", each rank gets the
+      same number of records in each epoch, which synchronous training requires. Spark then computes the data twice, first
+      to count the records, unless it is persisted.
+    - `remainder`: if the records do not divide evenly, "pad" repeats some of them, and "cut" leaves some out: fewer
+      than one for each rank.
+    - `seed`: seed for the order of the records in each epoch. None keeps Spark's order.
+    - `cache_bytes`: maximum size of the partitions that one task stores on its disk. What does not fit is computed
+      again for each epoch.
+
+    Raises TonyError USAGE if an argument is invalid.
+    """
+    for name, value, values in (
+        ("shards", shards, ("balanced", "equal")),
+        ("remainder", remainder, ("pad", "cut")),
+    ):
+        if value not in values:
+            raise TonyError("USAGE", f"{name} is {value!r}, but must be {values[0]!r} or {values[1]!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise TonyError("USAGE", f"seed is {seed!r}, but must be a whole number of at least 0, or None")
+    if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 1:
+        raise TonyError("USAGE", f"cache_bytes is {cache_bytes!r}, but must be a whole number of at least 1")
+    return Source(data, shards, remainder, seed, cache_bytes)
+
+
+def prepare(feeds: Mapping[str, Any], epochs: int) -> "Feeding":
+    """Checks the feeds before the job is submitted. Raises TonyError USAGE."""
+    sources = {name: each if isinstance(each, Source) else source(each) for name, each in feeds.items()}
+    return Feeding({name: _Sender(name, each, epochs) for name, each in sources.items()})
+
+
+class Feeding:
+    """The feeds of one job."""
+
+    def __init__(self, senders: "Dict[str, _Sender]") -> None:
+        self._senders = senders
+
+    def start(self, client: Client, job_id: str) -> None:
+        """Begins to send. Returns immediately."""
+        for sender in self._senders.values():
+            sender.start(client, job_id)
+
+    @property
+    def failure(self) -> Optional[BaseException]:
+        """The first error of a feed, which the job cannot survive."""
+        return next((each.failure for each in self._senders.values() if each.failure is not None), None)
+
+    def close(self) -> None:
+        """Stops sending, because the job has ended."""
+        for sender in self._senders.values():
+            sender.close()
+
+
+class _Sender:
+    """Sends one feed."""
+
+    def __init__(self, name: str, source: Source, epochs: int) -> None:
+        self.failure: Optional[BaseException] = None
+        self._name = name
+        self._source = source
+        self._epochs = epochs
+        self._id = uuid.uuid4().hex
+        self._is_frame = hasattr(source.data, "mapInArrow")
+        if not self._is_frame and not hasattr(source.data, "mapPartitionsWithIndex"):
+            raise TonyError(
+                "USAGE", f"the feed {name} is a {type(source.data).__name__}, but must be a DataFrame or an RDD of Spark"
+            )
+        self._data = _columns.plain(source.data, name) if self._is_frame else source.data
+        self._group = f"tony-feed-{name}-{self._id}"
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        # Partitions that a Spark job is sending now.
+        self._running: Set[int] = set()
+        self._counts: Dict[int, int] = {}
+        self._arrived_at = time.monotonic()
+        self._client: Any = None
+        self._job_id = ""
+        self._doors: Any = None
+        self._rdd: Any = None
+        self._pool = ThreadPoolExecutor(_JOBS, thread_name_prefix=f"tony-feed-{name}")
+
+    def start(self, client: Client, job_id: str) -> None:
+        self._client, self._job_id = client, job_id
+        threading.Thread(target=self._guarded, args=(self._run,), name=f"tony-feed-{self._name}", daemon=True).start()
+
+    def close(self) -> None:
+        self._closed.set()
+        try:
+            self._context.cancelJobGroup(self._group)
+        except Exception:
+            # Spark has stopped, so no job is running.
+            pass
+        self._pool.shutdown(wait=False)
+
+    @property
+    def _context(self) -> Any:
+        return self._data.sparkSession.sparkContext if self._is_frame else self._data.context
+
+    def _guarded(self, action: Any, *args: Any) -> None:
+        try:
+            action(*args)
+        except BaseException as error:
+            if self._closed.is_set() or self.failure is not None:
+                return
+            ended = isinstance(error, TonyError) and error.code in ("FEED_ENDED", "JOB_NOT_FOUND")
+            self.failure = None if ended else self._described(error)
+            self._closed.set()
+
+    def _described(self, error: BaseException) -> BaseException:
+        context = self._context
+        if isinstance(error, TonyError) or (context._jsc is not None and not context._jsc.sc().isStopped()):
+            return error
+        stopped = TonyError(
+            "FEED_LOST",
+            f"Spark has stopped, but the job still reads the feed {self._name}",
+            "Stop the SparkSession only after tony.spark.run has returned.",
+        )
+        stopped.__cause__ = error
+        return stopped
+
+    def _run(self) -> None:
+        self._connect()
+        partitions = self._rdd.getNumPartitions()
+        self._open(partitions)
+        version: Optional[int] = None
+        while not self._closed.is_set():
+            plan = self._ask("plan", {"version": version})
+            if plan is None:
+                continue
+            if plan["counting"]:
+                self._count(partitions)
+                continue
+            received = plan["received"]
+            if received["isAll"] and received["records"] == 0:
+                raise TonyError("DATA_INVALID", f"the data of feed {self._name} has no records")
+            version = plan["version"]
+            self._dispatch(plan)
+
+    def _connect(self) -> None:
+        """Finds the job's executors. Waits until a program of the job reads the feed."""
+        found = self._client._feed_doors(self._job_id, self._name)
+        addresses = tuple(sorted((door["host"], door["port"]) for door in found["doors"]))
+        doors = Doors(addresses, found["token"], found["certificate"])
+        if self._doors is None or self._doors != doors:
+            self._doors = doors
+            self._rdd = self._tasks(doors)
+
+    def _tasks(self, doors: Doors) -> Any:
+        """Returns an RDD whose partitions send the partitions of the data, and return what happened."""
+        from pyspark import TaskContext, cloudpickle
+
+        # Spark's workers need not have this package.
+        for module in (_doors, _push):
+            cloudpickle.register_pickle_by_value(module)
+        feed, source = self._name, self._id
+        send_batches, send_records = _push.send_batches, _push.send_records
+        if not self._is_frame:
+
+            def send(index: int, records: Iterable[Any]) -> Iterator[Tuple[Any, ...]]:
+                yield tuple(send_records(doors, feed, source, index, iter(records)))
+
+            return self._data.mapPartitionsWithIndex(send)
+
+        def send_arrow(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow
+
+            partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+            delivery = send_batches(doors, feed, source, partition, batches)
+            yield pyarrow.RecordBatch.from_pylist([delivery._asdict()])
+
+        schema = "partition long, state string, records long, reason string"
+        return self._data.mapInArrow(send_arrow, schema).rdd.map(tuple)
+
+    def _open(self, partitions: int) -> None:
+        if partitions == 0:
+            raise TonyError("DATA_INVALID", f"the data of feed {self._name} has no partitions, so it has no records")
+        counts = [self._counts[index] for index in range(partitions)] if self._counts else None
+        opening = {
+            "source": self._id,
+            "format": "arrow" if self._is_frame else "pickle",
+            "partitions": partitions,
+            "counts": counts,
+            "epochs": self._epochs,
+            "shards": self._source.shards,
+            "remainder": self._source.remainder,
+            "seed": self._source.seed,
+            "cacheBytes": self._source.cache_bytes,
+        }
+        while not self._closed.is_set() and self._ask("open", {"opening": opening}) is None:
+            pass
+
+    def _count(self, partitions: int) -> None:
+        deliveries = self._spark_job(range(partitions))
+        self._counts.update({each.partition: each.records for each in deliveries if each.state == "counted"})
+        missing = [index for index in range(partitions) if index not in self._counts]
+        if missing:
+            self._note_failures(deliveries)
+            return
+        if sum(self._counts.values()) == 0:
+            raise TonyError("DATA_INVALID", f"the data of feed {self._name} has no records")
+        self._open(partitions)
+
+    def _ask(self, request: str, question: Mapping[str, Any]) -> Any:
+        """Returns the answer, or None if there is none yet. Raises the job's error."""
+        try:
+            reply = _doors.ask(self._doors, request, {"feed": self._name, "source": self._id, **question})
+        except _doors.Unreachable as error:
+            if time.monotonic() - self._arrived_at > _UNREACHABLE_S:
+                raise TonyError(
+                    "FEED_LOST",
+                    f"this driver on {_doors.here()} cannot reach the tasks of {self._job_id}: {error}",
+                    "Allow connections from the hosts of Spark's driver and executors to the ports of the job's containers.",
+                ) from None
+            self._closed.wait(_PAUSE_S)
+            # The containers may have been replaced.
+            self._connect()
+            return None
+        self._arrived_at = time.monotonic()
+        if reply is None or reply.get("answer") == "wait":
+            self._closed.wait(0 if reply else _PAUSE_S)
+            return None
+        if "error" in reply:
+            error_reply = reply["error"]
+            raise error_of(error_reply["code"], error_reply["message"], error_reply.get("hint") or "")
+        return reply["answer"]
+
+    def _dispatch(self, plan: Mapping[str, Any]) -> None:
+        """Starts a Spark job for the partitions that are needed and not being sent."""
+        with self._lock:
+            needed = dict.fromkeys(piece["partition"] for piece in plan["needed"])
+            partitions = [each for each in needed if each not in self._running]
+            if not partitions or self._closed.is_set():
+                return
+            self._running.update(partitions)
+        self._pool.submit(self._guarded, self._send, partitions)
+
+    def _send(self, partitions: List[int]) -> None:
+        try:
+            deliveries = self._spark_job(partitions)
+        finally:
+            with self._lock:
+                self._running.difference_update(partitions)
+        self._note_failures(deliveries)
+        # Other pieces of these partitions may have become necessary in the meantime.
+        plan = self._ask("plan", {"version": None})
+        if plan is not None:
+            self._dispatch(plan)
+
+    def _note_failures(self, deliveries: List[Delivery]) -> None:
+        if any(each.state != "failed" for each in deliveries):
+            self._last_success = time.monotonic()
+        failed = [each for each in deliveries if each.state == "failed"]
+        if not failed:
+            return
+        if time.monotonic() - self._last_success > _UNREACHABLE_S:
+            raise TonyError(
+                "FEED_LOST",
+                f"no partition of feed {self._name} has arrived for {_UNREACHABLE_S:g} s: {failed[0].reason}",
+                "Allow connections from the hosts of Spark's executors to the ports of the job's containers.",
+            )
+        self._closed.wait(_PAUSE_S)
+        self._connect()
+
+    _last_success = time.monotonic()
+
+    def _spark_job(self, partitions: Iterable[int]) -> List[Delivery]:
+        context = self._context
+        context.setJobGroup(self._group, f"tony-ts: feed {self._name} of {self._job_id}", interruptOnCancel=True)
+        rows = context.runJob(self._rdd, list, list(partitions))
+        return [Delivery(*row) for row in rows]

@@ -1,0 +1,150 @@
+"""Functions that run in Spark's Python workers. Spark ships this module by value."""
+
+import http.client
+import io
+import pickle
+import struct
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from . import _doors
+from ._doors import Delivery, Doors
+
+# Number of records in one pickled list.
+_PICKLED_RECORDS = 1000
+# Size of the buffer between Arrow, which writes small pieces, and the network.
+_BUFFER_BYTES = 1 << 20
+# Failures of the job or of the network, not of the user's computation.
+_FAILURES = (OSError, _doors.Rejected, _doors.Unreachable, http.client.HTTPException)
+
+# Writes records of a part, from a start to an end.
+Write = Callable[[Any, int, int], None]
+# Begins a piece. Receives its file and the first part, and returns functions that write records and end the piece.
+Begin = Callable[[Any, Any], Tuple[Write, Callable[[], None]]]
+
+
+def send_batches(doors: Doors, feed: str, source: str, partition: int, batches: Iterator[Any]) -> Delivery:
+    """Sends the Arrow record batches of one partition."""
+
+    def begin(writer: io.BufferedIOBase, batch: Any) -> Tuple[Write, Callable[[], None]]:
+        import pyarrow
+
+        stream = pyarrow.ipc.new_stream(writer, batch.schema)
+        return lambda each, start, end: stream.write_batch(each.slice(start, end - start)), stream.close
+
+    return _send(doors, feed, source, partition, ((batch.num_rows, _checked(batch, feed)) for batch in batches), begin)
+
+
+def send_records(doors: Doors, feed: str, source: str, partition: int, records: Iterator[Any]) -> Delivery:
+    """Sends the records of one partition of an RDD."""
+
+    def begin(writer: io.BufferedIOBase, _: Any) -> Tuple[Write, Callable[[], None]]:
+        def write(each: Any, start: int, end: int) -> None:
+            content = pickle.dumps(each[start:end], protocol=4)
+            writer.write(struct.pack(">II", len(content), end - start))
+            writer.write(content)
+
+        return write, lambda: None
+
+    return _send(doors, feed, source, partition, _lists(records), begin)
+
+
+def _lists(records: Iterator[Any]) -> Iterator[Tuple[int, List[Any]]]:
+    part: List[Any] = []
+    for record in records:
+        part.append(record)
+        if len(part) == _PICKLED_RECORDS:
+            yield len(part), part
+            part = []
+    if part:
+        yield len(part), part
+
+
+def _checked(batch: Any, feed: str) -> Any:
+    from pyarrow import types
+
+    for field, column in zip(batch.schema, batch.columns):
+        if column.null_count > 0 and not (types.is_string(field.type) or types.is_binary(field.type)):
+            raise ValueError(
+                f"column {field.name} of feed {feed} contains null, which a numeric array cannot hold:"
+                f" remove these rows with df.dropna(subset=['{field.name}']), or replace the values with df.fillna"
+            )
+    return batch
+
+
+class _Open:
+    """A piece that is being sent."""
+
+    def __init__(self, doors: Doors, feed: str, piece: Dict[str, Any]) -> None:
+        self.piece = piece
+        self.raw = _doors.PieceWriter(doors, feed, piece)
+        self.buffer = io.BufferedWriter(self.raw, _BUFFER_BYTES)
+        self.write: Optional[Write] = None
+        self.end: Callable[[], None] = lambda: None
+        self.records = 0
+
+    def add(self, part: Any, position: int, size: int, begin: Begin) -> None:
+        """Sends the records of a part that belong to this piece. `position` is the number of records before the part."""
+        start = max(0, self.piece["from"] - position)
+        end = size if self.piece["to"] is None else min(size, self.piece["to"] - position)
+        if start < end:
+            if self.write is None:
+                self.write, self.end = begin(self.buffer, part)
+            self.write(part, start, end)
+            self.records += end - start
+
+    def finish(self) -> None:
+        self.end()
+        self.buffer.flush()
+        self.raw.finish(self.records)
+
+
+def _send(
+    doors: Doors,
+    feed: str,
+    source: str,
+    partition: int,
+    parts: Iterator[Tuple[int, Any]],
+    begin: Begin,
+) -> Delivery:
+    """Sends the parts of a partition to the ranks that need them.
+
+    A failure of the job is not a failure of the Spark task: Spark would then repeat the task and, in the end, fail.
+    Instead, the result tells the driver what is missing.
+    """
+    opened: List[_Open] = []
+    position = 0
+
+    def failed(error: Exception) -> Delivery:
+        to = ", ".join(sorted({f"{each.piece['host']}:{each.piece['port']}" for each in opened}))
+        reason = f"Spark's executor on {_doors.here()} could not send to {to or 'the job'}: {error}"
+        return Delivery(partition, "failed", position, reason)
+
+    try:
+        try:
+            pieces = _doors.pieces_of(doors, feed, source, partition)
+            for piece in pieces or []:
+                opened.append(_Open(doors, feed, piece))
+        except _FAILURES as error:
+            return failed(error)
+        if pieces is None:
+            return Delivery(partition, "counted", sum(size for size, _ in parts), "")
+        ends = [piece["to"] for piece in pieces]
+        # An error of `parts` comes from the user's own computation, so the Spark task must fail.
+        for size, part in parts if pieces else ():
+            try:
+                for each in opened:
+                    each.add(part, position, size, begin)
+            except _FAILURES as error:
+                return failed(error)
+            position += size
+            if None not in ends and position >= max(ends):
+                break
+        try:
+            for each in opened:
+                each.finish()
+        except _FAILURES as error:
+            return failed(error)
+        return Delivery(partition, "sent", position, "")
+    finally:
+        for each in opened:
+            each.raw.close()
