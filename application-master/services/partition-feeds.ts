@@ -79,6 +79,11 @@ export class PartitionFeeds {
     return name.feed !== null;
   }
 
+  /** Publishes an executor's door. */
+  register(requester: Requester, body: unknown): void {
+    this.#register(requester, parse(doorAddress, body));
+  }
+
   /** Handles an executor's report about one of its ranks. */
   report(requester: Requester, body: unknown): unknown {
     const report = parse(rankReport, body);

@@ -4,6 +4,7 @@ import {
   FEED_KIND,
   FEED_LEAVE,
   FEED_TAKE,
+  PARTITIONS_DOOR,
   PARTITIONS_OPEN,
   PARTITIONS_PLAN,
   PARTITIONS_REPORT,
@@ -168,6 +169,11 @@ export class JobServices {
         return { answer: this.#options.hasTrainingEnded() };
       case FEED_KIND:
         return await this.#kind(call);
+      case PARTITIONS_DOOR: {
+        await this.#openFeedServer();
+        this.#partitions.register(call, parseBody(call.body));
+        return { answer: 'published' };
+      }
       case PARTITIONS_REPORT:
         return await this.#held(call, (body) => this.#partitions.report(call, body));
       case PARTITIONS_OPEN:

@@ -21,6 +21,11 @@ export const PARTITIONS_OPEN = 'partitions.open';
 /** A source asks which pieces it must send. */
 export const PARTITIONS_PLAN = 'partitions.plan';
 /** An executor's own services for a program that reads a partitioned feed. */
+/** An executor publishes its door for sources. */
+export const PARTITIONS_DOOR = 'partitions.door';
 export const PIECES_KIND = 'pieces.kind';
 export const PIECES_OPEN = 'pieces.open';
 export const PIECES_NEXT = 'pieces.next';
+/** A program waits for the next request that it answers, and replies to it. The executor itself provides these services. */
+export const REQUESTS_NEXT = 'pieces.next-request';
+export const REQUESTS_REPLY = 'pieces.reply';

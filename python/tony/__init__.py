@@ -9,6 +9,7 @@ from ._files import open_file as open
 from ._places import join_uri
 from ._permanent_failure import report_permanent_failures as _report_permanent_failures
 from ._report import notice, report
+from ._requests import serve
 from ._splits import claim
 from ._storage import (
     Checkpoint,
@@ -50,6 +51,7 @@ __all__ = [
     "report",
     "save_checkpoint",
     "save_output",
+    "serve",
     "should_checkpoint",
     "summary_dir",
     "sweep",

@@ -30,7 +30,7 @@ def read_pieces(feed: "Feed", batch_size: int) -> Generator[Any, None, None]:
     position = positions.resume(feed.name, task.rank)
     reader = {"feed": feed.name, "rank": task.rank}
     opening = ask("pieces.open", {**reader, "worldSize": task.world_size, "position": position}).answer
-    load, join, cut = _FORMATS[opening["format"]]
+    load, join, cut = FORMATS[opening["format"]]
     place = positions.Place(opening["shards"], position["epoch"], position["records"])
     positions.places[feed.name] = place
     feed.epoch = place.epoch
@@ -176,7 +176,7 @@ def _cut_records(part: List[Any], rows: Any) -> List[Any]:
     return part[rows] if isinstance(rows, slice) else [part[row] for row in rows]
 
 
-_FORMATS: Dict[str, Tuple[Callable[[str], Parts], Callable[[Part, Part], Part], Callable[[Part, Any], Part]]] = {
+FORMATS: Dict[str, Tuple[Callable[[str], Parts], Callable[[Part, Part], Part], Callable[[Part, Any], Part]]] = {
     "arrow": (_load_arrow, _join_columns, _cut_columns),
     "pickle": (_load_records, _join_records, _cut_records),
 }

@@ -1,8 +1,11 @@
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
+import { createReadStream } from 'node:fs';
+import { rm, stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream/promises';
 import { REQUEST_LIMITS, type ServiceFrame } from '../../contract/services/service-frame.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
@@ -15,6 +18,7 @@ const IDLE_MS = 120_000;
 const HEADERS_MS = 10_000;
 const MAXIMUM_CONNECTIONS = 512;
 const PIECE = /^\/feeds\/([\w.-]{1,100})\/(\d{1,7})\/(\d{1,7})$/;
+const REQUEST = /^\/requests\/([\w.-]{1,100})\/(arrow|pickle|end)$/;
 const SOURCE = /^\/source\/(open|plan)$/;
 
 export interface DoorOptions {
@@ -23,6 +27,10 @@ export interface DoorOptions {
   readonly privateKey: Secret;
   /** Stores a piece. Returns false if this task does not want the piece. */
   readonly receive: (feed: string, rank: number, index: number, body: IncomingMessage) => Promise<boolean>;
+  /** Lets the program answer a request. Returns the path of the reply, or the status to respond with. */
+  readonly answer: (feed: string, format: 'arrow' | 'pickle', body: IncomingMessage, signal: AbortSignal) => Promise<string | 404 | 503>;
+  /** The client of a feed sends no more requests. */
+  readonly end: (feed: string) => void;
   /** Forwards a source's request to the ApplicationMaster. Returns null if it cannot be reached. */
   readonly forward: (request: 'open' | 'plan', body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
   readonly log: Logger;
@@ -33,6 +41,8 @@ export interface DoorOptions {
  * token.
  *
  *     PUT  /feeds/FEED/RANK/INDEX   a piece, as received-pieces.ts describes it. 200: stored. 409: not wanted
+ *     POST /requests/FEED/arrow     records, in the format of a piece. 200: the program's reply. 404: no program of this task answers such
+ *          or pickle, end           requests. 503: try another task. `end`: there are no more requests
  *     POST /source/open, plan       a request of the source, as JSON. 200: answer or error. 503: no ApplicationMaster can be reached
  */
 export class Door {
@@ -83,6 +93,7 @@ export class Door {
       return;
     }
     const piece = method === 'PUT' ? PIECE.exec(url) : null;
+    const asked = method === 'POST' ? REQUEST.exec(url) : null;
     const source = method === 'POST' ? SOURCE.exec(url) : null;
     try {
       if (piece !== null) {
@@ -93,6 +104,8 @@ export class Door {
         } else {
           refuse(request, response, 409);
         }
+      } else if (asked !== null) {
+        await this.#request(asked[1] ?? '', asked[2] as 'arrow' | 'pickle' | 'end', request, response);
       } else if (source !== null) {
         await this.#forward(source[1] as 'open' | 'plan', request, response);
       } else {
@@ -100,7 +113,35 @@ export class Door {
       }
     } catch (error) {
       this.#options.log.warn({ url, error: messageOf(error) }, 'rejected a request from a source');
-      refuse(request, response, 400);
+      if (response.headersSent) {
+        response.destroy();
+      } else {
+        refuse(request, response, 400);
+      }
+    }
+  }
+
+  async #request(feed: string, format: 'arrow' | 'pickle' | 'end', request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (format === 'end') {
+      this.#options.end(feed);
+      respond(response, 200, '{}');
+      return;
+    }
+    const gone = new AbortController();
+    response.on('close', () => gone.abort());
+    // The program may need any time to answer.
+    request.socket.setTimeout(0);
+    const reply = await this.#options.answer(feed, format, request, gone.signal);
+    if (typeof reply === 'number') {
+      refuse(request, response, reply);
+      return;
+    }
+    try {
+      const { size } = await stat(reply);
+      response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': size });
+      await pipeline(createReadStream(reply), response);
+    } finally {
+      await rm(reply, { force: true });
     }
   }
 

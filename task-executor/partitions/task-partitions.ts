@@ -5,19 +5,25 @@ import type { RankPieces, RankReport } from '../../contract/partitions/partition
 import type { ServiceFrame } from '../../contract/services/service-frame.ts';
 import {
   FEED_KIND,
+  PARTITIONS_DOOR,
   PARTITIONS_OPEN,
   PARTITIONS_PLAN,
   PARTITIONS_REPORT,
   PIECES_KIND,
   PIECES_NEXT,
   PIECES_OPEN,
+  REQUESTS_NEXT,
+  REQUESTS_REPLY,
 } from '../../contract/services/service-names.ts';
+import { anySignal } from '../../platform/async/any-signal.ts';
+import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { ExecutorSettings } from '../program/settings.ts';
 import { Door } from './door.ts';
 import { RankReader } from './rank-reader.ts';
-import { ReceivedPieces } from './received-pieces.ts';
+import { type ReceivedPiece, ReceivedPieces } from './received-pieces.ts';
+import { type RequestEnd, RequestQueue } from './request-queue.ts';
 
 const count = z.number().int().nonnegative();
 const feed = z.string().regex(/^[\w.-]{1,100}$/);
@@ -28,6 +34,8 @@ const openQuestion = z.object({
   worldSize: count.min(1),
   position: z.object({ epoch: count, records: count }),
 });
+const requestQuestion = z.object({ feed });
+const replyQuestion = z.object({ feed, id: count, path: z.string().refine(path.isAbsolute) });
 const nextQuestion = z.object({ feed, rank: count, at: count });
 
 export interface TaskPartitionsOptions {
@@ -38,11 +46,20 @@ export interface TaskPartitionsOptions {
   readonly log: Logger;
 }
 
+/** Maximum time in ms to delay the answer to a program that waits for a request. */
+const HOLD_MS = 10_000;
+
 /** Receives the partitions of feeds for this task's processes. Keeps them when the program restarts. */
 export class TaskPartitions {
   readonly #options: TaskPartitionsOptions;
   readonly #received: ReceivedPieces;
   readonly #readers = new Map<string, RankReader>();
+  readonly #queues = new Map<string, RequestQueue>();
+  /** Wakes the program's processes that wait for a request. */
+  #arrival = new AbortController();
+  #requests = 0;
+  /** Time at which the door was last published for requests. */
+  #publishedAt = Number.NEGATIVE_INFINITY;
   #door: Promise<Door> | null = null;
   #generation = 0;
 
@@ -71,6 +88,11 @@ export class TaskPartitions {
       reader.close();
     }
     this.#readers.clear();
+    for (const queue of this.#queues.values()) {
+      queue.close();
+    }
+    this.#queues.clear();
+    this.#publishedAt = Number.NEGATIVE_INFINITY;
   }
 
   async #answer(service: string, body: Uint8Array, signal: AbortSignal): Promise<ServiceFrame | null> {
@@ -110,6 +132,13 @@ export class TaskPartitions {
         }
         return answer(await reader.next(at, signal));
       }
+      case REQUESTS_NEXT:
+        return await this.#nextRequest(parse(requestQuestion, body).feed, signal);
+      case REQUESTS_REPLY: {
+        const { feed: name, id, path: reply } = parse(replyQuestion, body);
+        this.#queues.get(name)?.reply(id, reply);
+        return answer('replied');
+      }
       default:
         throw new TonyError('USAGE', `unknown service ${service}`, { hint: 'Use the same version of tony-ts on all machines.' });
     }
@@ -120,6 +149,14 @@ export class TaskPartitions {
     this.#door ??= Door.open({
       ...settings,
       receive: (name, rank, index, body) => this.#receive(name, rank, index, body),
+      answer: (...request) => this.#request(...request),
+      end: (name) => {
+        const queue = this.#queues.get(name);
+        if (queue !== undefined) {
+          queue.isOver = true;
+          this.#arrive();
+        }
+      },
       forward: (request, body, signal) =>
         this.#options.ask(this.#generation, request === 'open' ? PARTITIONS_OPEN : PARTITIONS_PLAN, body, signal),
       log,
@@ -144,6 +181,57 @@ export class TaskPartitions {
       this.#readers.get(readerKey(name, rank))?.stored(index);
     }
     return true;
+  }
+
+  async #nextRequest(name: string, signal: AbortSignal): Promise<ServiceFrame | null> {
+    const queue = this.#queues.get(name) ?? new RequestQueue();
+    this.#queues.set(name, queue);
+    // Repeated, because a new attempt of the ApplicationMaster does not know the door.
+    if (performance.now() > this.#publishedAt + HOLD_MS) {
+      const door = Buffer.from(JSON.stringify(await this.#openDoor()));
+      if ((await this.#options.ask(this.#generation, PARTITIONS_DOOR, door, signal)) === null) {
+        return null;
+      }
+      this.#publishedAt = performance.now();
+    }
+    const until = performance.now() + HOLD_MS;
+    for (;;) {
+      const request = queue.take();
+      const left = until - performance.now();
+      if (request !== null || queue.isOver || left <= 0 || signal.aborted) {
+        return answer(request ?? (queue.isOver ? 'over' : 'wait'));
+      }
+      await pause(left, anySignal([signal, this.#arrival.signal]));
+    }
+  }
+
+  /** Stores a request in a file, and waits until the program has replied with another file. */
+  async #request(name: string, format: 'arrow' | 'pickle', body: IncomingMessage, signal: AbortSignal): Promise<string | 404 | 503> {
+    const queue = this.#queues.get(name);
+    if (queue === undefined || queue.isFull) {
+      return queue === undefined ? 404 : 503;
+    }
+    const key = `request-${++this.#requests}`;
+    await this.#received.receive(key, body);
+    try {
+      const { file } = this.#received.get(key) as ReceivedPiece;
+      const end = await new Promise<RequestEnd>((resolve) => {
+        const id = queue.add(file, format, resolve);
+        signal.addEventListener('abort', () => {
+          queue.withdraw(id);
+          resolve('ended');
+        });
+        this.#arrive();
+      });
+      return end === 'ended' ? 503 : end.reply;
+    } finally {
+      this.#received.remove(key);
+    }
+  }
+
+  #arrive(): void {
+    this.#arrival.abort();
+    this.#arrival = new AbortController();
   }
 
   async #report(generation: number, report: RankReport, signal: AbortSignal): Promise<RankPieces | null> {

@@ -12,6 +12,7 @@ from .._errors import TonyError, error_of
 from ..client import Client
 from . import _columns, _doors, _push
 from ._doors import Delivery, Doors
+from ._find_doors import find_doors, ship_by_value
 
 # Number of Spark jobs that send partitions of one feed at the same time.
 _JOBS = 4
@@ -181,20 +182,16 @@ class _Sender:
 
     def _connect(self) -> None:
         """Finds the job's executors. Waits until a program of the job reads the feed."""
-        found = self._client._feed_doors(self._job_id, self._name)
-        addresses = tuple(sorted((door["host"], door["port"]) for door in found["doors"]))
-        doors = Doors(addresses, found["token"], found["certificate"])
+        doors = find_doors(self._client, self._job_id, self._name)
         if self._doors is None or self._doors != doors:
             self._doors = doors
             self._rdd = self._tasks(doors)
 
     def _tasks(self, doors: Doors) -> Any:
         """Returns an RDD whose partitions send the partitions of the data, and return what happened."""
-        from pyspark import TaskContext, cloudpickle
+        from pyspark import TaskContext
 
-        # Spark's workers need not have this package.
-        for module in (_doors, _push):
-            cloudpickle.register_pickle_by_value(module)
+        ship_by_value()
         feed, source = self._name, self._id
         send_batches, send_records = _push.send_batches, _push.send_records
         if not self._is_frame:

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from types import ModuleType
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .._arguments import flag, reject, whole_number
 from .._call_files import CALL_FOLDER, OUTPUT, Record, decode_record
@@ -19,6 +19,7 @@ from ._job_file import write_job_file
 from ._modules import find_modules
 from ._pickling import name_of, raised_by, unpickle_value, write_call
 from ._progress import Progress
+from ._results import end_requests, predict
 
 # Interval in seconds at which a waiting driver looks whether sending the feeds has failed.
 _INTERVAL_S = 0.2
@@ -42,6 +43,8 @@ class Run:
         self._feeding = feeding
         self._progress = None if quiet else Progress(client, job)
         self._follower: Optional[threading.Thread] = None
+        # Feeds to which this driver has sent requests.
+        self._answered: Set[str] = set()
         self._ended: Optional[Job] = None
         self._error: Optional[BaseException] = None
 
@@ -72,6 +75,42 @@ class Run:
     def logs(self, task: Optional[str] = None, tail: Optional[int] = None, follow: bool = False) -> Iterator[LogLine]:
         """Yields the output lines of the programs. See Client.logs."""
         return self._client.logs(self.id, task, tail=tail, follow=follow)
+
+    def predict(
+        self, data: Any, schema: Any = None, columns: Optional[Sequence[str]] = None, feed: str = "predict"
+    ) -> Any:
+        """Sends a DataFrame or RDD to the programs that call tony.serve(feed, ...), and returns their answers.
+
+        The result is a DataFrame with the columns of `data` and those of the answers, row for row, or an RDD of the
+        answers in the order of `data`. Spark computes it when you use it, so the job must run until then. `columns` are
+        the columns to send, by default all. `schema` contains the names and types of the answers, as in
+        "prediction double"; by default, the answer to the first row tells them. A task of Spark that fails is repeated.
+
+        Waits until a program of the job answers requests. Raises TonyError USAGE for a column that does not exist or
+        that cannot be sent, and FEED_ENDED if the job has ended.
+        """
+        self._answered.add(feed)
+        return predict(self._client, self.id, data, schema, columns, feed)
+
+    def finish(self) -> Job:
+        """Tells the programs that there are no more requests, and waits until the job ends."""
+        ended = threading.Event()
+        for feed in self._answered:
+            args = (self._client, self.id, feed, ended)
+            threading.Thread(target=end_requests, args=args, name=f"tony-end-{feed}", daemon=True).start()
+        try:
+            return self.wait()
+        finally:
+            ended.set()
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self._kill_after_error()
 
     def kill(self) -> Killed:
         """Kills the job, and stops sending its feeds. Returns when the cluster has confirmed that the job has ended."""

@@ -1,0 +1,140 @@
+"""Functions that run in Spark's Python workers, and send records to the tasks of a job that answer them. Spark ships this
+module by value."""
+
+import http.client
+import io
+import json
+import pickle
+import random
+import struct
+import time
+from typing import Any, Iterator, List, Optional
+
+from . import _doors
+from ._doors import Doors
+
+# Time in seconds for which a request is repeated while no task answers.
+_GIVE_UP_S = 300.0
+_PAUSE_S = 0.2
+_PICKLED_RECORDS = 1000
+_FAILURES = (OSError, http.client.HTTPException)
+
+
+class Asker:
+    """Sends requests to the tasks that read a feed, each to one of them. Uses one task while it answers."""
+
+    def __init__(self, doors: Doors, feed: str) -> None:
+        self._doors = doors
+        self._feed = feed
+        self._connection: Optional[http.client.HTTPSConnection] = None
+        self._places = random.sample(list(doors.addresses), len(doors.addresses))
+        self._next = 0
+
+    def ask(self, kind: str, content: bytes, records: int) -> bytes:
+        """Returns the reply. Raises RuntimeError if no task replies in time."""
+        body = _framed(content, records)
+        headers = {"Authorization": f"Bearer {self._doors.token}"}
+        until = time.monotonic() + _GIVE_UP_S
+        while True:
+            host, port = self._places[self._next % len(self._places)]
+            try:
+                if self._connection is None:
+                    self._connection = _doors.connect(self._doors, host, port)
+                    # A program may need any time to answer.
+                    self._connection.sock.settimeout(None)  # type: ignore[union-attr]
+                self._connection.request("POST", f"/requests/{self._feed}/{kind}", body, headers)
+                response = self._connection.getresponse()
+                reply = response.read()
+                if response.status == 200:
+                    return reply
+                reason = f"it answers with status {response.status}"
+            except _FAILURES as error:
+                reason = str(error)
+            self.close()
+            self._next += 1
+            if time.monotonic() > until:
+                raise RuntimeError(
+                    f"no task has answered a request of feed {self._feed} for {_GIVE_UP_S:g} s: Spark's executor on"
+                    f" {_doors.here()} asked {host}:{port}: {reason}"
+                )
+            if self._next % len(self._places) == 0:
+                time.sleep(_PAUSE_S * random.uniform(0.5, 1.5))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _framed(content: bytes, records: int) -> bytes:
+    trailer = json.dumps({"records": records}).encode()
+    frame = struct.pack(">I", len(content)) + content if content else b""
+    return frame + struct.pack(">II", 0, len(trailer)) + trailer
+
+
+def predict_batches(
+    doors: Doors, feed: str, columns: List[str], kept: List[str], results: List[str], batches: Iterator[Any]
+) -> Iterator[Any]:
+    """Yields each Arrow record batch with the columns of the reply. `kept` are the columns of the input to keep."""
+    import pyarrow
+
+    asker = Asker(doors, feed)
+    try:
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            reply = reply_to(asker, batch.select(columns))
+            missing = [name for name in results if name not in reply.schema.names]
+            if missing or reply.num_rows != batch.num_rows:
+                raise RuntimeError(
+                    f"the reply of feed {feed} has the columns {', '.join(reply.schema.names)} and {reply.num_rows} rows,"
+                    f" but {', '.join(results)} and {batch.num_rows} rows were expected"
+                )
+            arrays = [batch.column(name) for name in kept] + [reply.column(name) for name in results]
+            yield pyarrow.RecordBatch.from_arrays(arrays, names=[*kept, *results])
+    finally:
+        asker.close()
+
+
+def reply_to(asker: Asker, batch: Any) -> Any:
+    """Returns the reply to one Arrow record batch, as a record batch."""
+    import pyarrow
+
+    sink = io.BytesIO()
+    with pyarrow.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    reply = asker.ask("arrow", sink.getvalue(), batch.num_rows)
+    table = pyarrow.ipc.open_stream(reply).read_all().combine_chunks()
+    return table.to_batches()[0]
+
+
+def predict_records(doors: Doors, feed: str, records: Iterator[Any]) -> Iterator[Any]:
+    """Yields the result for each record of an RDD."""
+    asker = Asker(doors, feed)
+    try:
+        part: List[Any] = []
+        for record in records:
+            part.append(record)
+            if len(part) == _PICKLED_RECORDS:
+                yield from _results(asker, part)
+                part = []
+        if part:
+            yield from _results(asker, part)
+    finally:
+        asker.close()
+
+
+def _results(asker: Asker, records: List[Any]) -> List[Any]:
+    content = pickle.dumps(records, protocol=4)
+    reply = asker.ask("pickle", struct.pack(">II", len(content), len(records)) + content, len(records))
+    results: List[Any] = []
+    position = 0
+    while position < len(reply):
+        length, _ = struct.unpack_from(">II", reply, position)
+        results += pickle.loads(reply[position + 8 : position + 8 + length])
+        position += 8 + length
+    if len(results) != len(records):
+        raise RuntimeError(f"the program returned {len(results)} results for {len(records)} records")
+    return results
+
+

@@ -1,0 +1,95 @@
+"""Sends a DataFrame or RDD to a job that answers requests, and returns the answers as a DataFrame or RDD."""
+
+import http.client
+import threading
+from typing import Any, Iterator, List, Optional, Sequence
+
+from .._errors import TonyError
+from ..client import Client
+from . import _columns, _doors, _predict
+from ._doors import Doors
+from ._find_doors import find_doors, ship_by_value
+
+# Interval in seconds at which the end of the requests is repeated, because a task may restart.
+_REPEAT_S = 2.0
+
+
+def predict(
+    client: Client, job_id: str, data: Any, schema: Any, columns: Optional[Sequence[str]], feed: str
+) -> Any:
+    doors = find_doors(client, job_id, feed)
+    ship_by_value()
+    if hasattr(data, "mapPartitionsWithIndex"):
+        predict_records = _predict.predict_records
+        return data.mapPartitions(lambda records: predict_records(doors, feed, records))
+    if not hasattr(data, "mapInArrow"):
+        raise TonyError("USAGE", f"the data is a {type(data).__name__}, but must be a DataFrame or an RDD of Spark")
+    frame = _columns.plain(data, feed)
+    sent = list(frame.columns if columns is None else columns)
+    unknown = [name for name in sent if name not in frame.columns]
+    if unknown:
+        raise TonyError("USAGE", f"the DataFrame has no column {unknown[0]} (columns: {', '.join(frame.columns)})")
+    results = _struct(schema) if schema is not None else _inferred(frame, sent, doors, feed)
+    names = [field.name for field in results.fields]
+    kept = [name for name in frame.columns if name not in names]
+    predict_batches = _predict.predict_batches
+
+    def answered(batches: Iterator[Any]) -> Iterator[Any]:
+        return predict_batches(doors, feed, sent, kept, names, batches)
+
+    output = type(results)([frame.schema[name] for name in kept] + list(results.fields))
+    return frame.mapInArrow(answered, output)
+
+
+def _struct(schema: Any) -> Any:
+    from pyspark.sql.types import StructType
+
+    return schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+
+
+def _inferred(frame: Any, sent: List[str], doors: Doors, feed: str) -> Any:
+    """Asks for the answer to the first row, and returns the schema of the answer."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    asker, reply_to = _predict.Asker, _predict.reply_to
+
+    def schema_of(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        for batch in batches:
+            if batch.num_rows > 0:
+                reply = reply_to(asker(doors, feed), batch)
+                yield pyarrow.RecordBatch.from_arrays([pyarrow.array([reply.schema.serialize().to_pybytes()])], ["schema"])
+
+    rows = frame.select(*sent).limit(1).mapInArrow(schema_of, "schema binary").collect()
+    if not rows:
+        raise TonyError(
+            "USAGE",
+            "the DataFrame has no rows from which to infer the columns of the result",
+            "Pass their types, for example schema='prediction double'.",
+        )
+    import pyarrow
+
+    return from_arrow_schema(pyarrow.ipc.read_schema(pyarrow.py_buffer(bytes(rows[0].schema))))
+
+
+def end_requests(client: Client, job_id: str, feed: str, ended: threading.Event) -> None:
+    """Tells all tasks that there are no more requests, until the job has ended."""
+    while not ended.is_set():
+        try:
+            doors = find_doors(client, job_id, feed)
+        except TonyError:
+            return
+        for host, port in doors.addresses:
+            try:
+                connection = _doors.connect(doors, host, port)
+                try:
+                    headers = {"Authorization": f"Bearer {doors.token}"}
+                    connection.request("POST", f"/requests/{feed}/end", b"", headers)
+                    connection.getresponse().read()
+                finally:
+                    connection.close()
+            except (OSError, http.client.HTTPException):
+                # The task has ended, or restarts and will be asked again.
+                pass
+        ended.wait(_REPEAT_S)
