@@ -1,8 +1,8 @@
 """Files with which `tony.spark` sends a function call to the tasks of a job, and receives what the function returns.
 
-The driver ships the folder CALL_FOLDER. It contains the call as HEADER_FILE and CALL_FILE, and in PACKAGES the cloudpickle
-with which the driver has pickled the call, because both sides need the same version. Each process that stores a record
-writes one file to the folder OUTPUT in the job's output folder.
+The driver ships the folder CALL_FOLDER. It contains the call as HEADER_FILE and CALL_FILE, and in PACKAGES the
+cloudpickle with which the driver has pickled the call, because both sides need the same version. Each process that
+stores a record writes one file to the folder OUTPUT in the job's output folder.
 """
 
 import io
@@ -12,7 +12,8 @@ from typing import Any, Optional
 
 # Name of the archive in the job file, and thus of a folder in the working directory of each program.
 CALL_FOLDER = "tony-function"
-# JSON: version, python (such as "3.11"), name of the function, and result: "chief" or "all".
+# JSON: version, python (such as "3.11"), name of the function, result: "chief" or "all", and restarts: whether
+# an exception of the function restarts the program.
 HEADER_FILE = "call.json"
 # A pickled tuple: function, list of positional arguments, dict of keyword arguments.
 CALL_FILE = "call.pickle"
@@ -59,8 +60,8 @@ def decode_record(data: bytes) -> Record:
 def loads(data: bytes, package: str) -> Any:
     """Unpickles what the other side has pickled. `package` is the name of cloudpickle on this side.
 
-    The driver may use the copy of cloudpickle inside of PySpark. Its name then appears in the pickle, although a node may
-    not have PySpark.
+    The driver may use the copy of cloudpickle inside of PySpark. Its name then appears in the pickle, although a node
+    may not have PySpark.
     """
     return _Unpickler(io.BytesIO(data), package).load()
 

@@ -48,6 +48,8 @@ def main() -> None:
         raise
     except BaseException as error:
         _store(error=error)
+        if not header["restarts"] and isinstance(error, Exception):
+            append({"type": "permanent-failure"})
         raise
 
 
@@ -75,7 +77,7 @@ def _load(folder: str, header: Dict[str, Any]) -> Callable[[], Any]:
     except ImportError as error:
         raise _permanent(
             f"{header['name']} needs a module that this node does not have: {error}",
-            "Ship the package with `requirements`, install it on the nodes, or put the module beside the function's file.",
+            "Ship its package with `requirements`, install it on the nodes, or put the module beside the function.",
         ) from error
     return lambda: function(*positional, **named)
 

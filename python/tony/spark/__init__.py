@@ -9,8 +9,8 @@
 
     accuracy = tony_spark.run(train, {"framework": "pytorch", "roles": {"worker": {"instances": 2}}}, args=[0.01])
 
-`run` waits for the job and returns the function's value. `start` returns a handle of the running job. Spark is needed only
-for feeds. tony.spark.distributor has the interfaces of TorchDistributor and MirroredStrategyRunner.
+`run` waits for the job and returns the function's value. `start` returns a handle of the running job. Spark is needed
+only for feeds. tony.spark.distributor has the interfaces of TorchDistributor and MirroredStrategyRunner.
 """
 
 from .._errors import TonyError

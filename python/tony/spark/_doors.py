@@ -47,7 +47,7 @@ def connect(doors: Doors, host: str, port: int) -> http.client.HTTPSConnection:
     connection = http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)
     try:
         connection.connect()
-        peer = connection.sock.getpeercert(binary_form=True)  # type: ignore[union-attr]
+        peer = connection.sock.getpeercert(binary_form=True)
         if peer != ssl.PEM_cert_to_DER_cert(doors.certificate):
             raise ssl.SSLError("the certificate is not the job's")
     except BaseException:

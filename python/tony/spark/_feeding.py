@@ -204,7 +204,7 @@ class _Sender:
         def send_arrow(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow
 
-            partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+            partition = TaskContext.get().partitionId()
             delivery = send_batches(doors, feed, source, partition, batches)
             yield pyarrow.RecordBatch.from_pylist([delivery._asdict()])
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-# Larger folders contain data rather than code. Of such a folder, only the modules that are already imported are shipped.
+# Larger folders contain data rather than code. Of such a folder, only the modules that are already imported are
+# shipped.
 _MOST_BYTES = 50 << 20
 _MOST_FILES = 5000
 # Folders without code of the user. `tony-ts submit` leaves out the same caches, and what .tonyignore lists.
-_SKIPPED = {".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints", "node_modules", "spark-warehouse", "metastore_db"}
+_SKIPPED = {".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints", "node_modules"}
+_SKIPPED |= {"spark-warehouse", "metastore_db"}
 _IGNORE_FILE = ".tonyignore"
 # Packages that the job has anyway, or that only the driver can use. Spark's own copy may lie outside of site-packages.
 _KNOWN = {"tony", "pyspark", "py4j", "cloudpickle"}
@@ -27,17 +29,20 @@ class Modules:
     by_value: List[ModuleType]
 
 
-def find_modules(function: Any, into: str) -> Modules:
+def find_modules(function: Any, source: Optional[str], into: str) -> Modules:
     """Returns the modules that the job needs, besides installed packages.
 
-    The source folder is the one from which Python imports the function's module: the folder of the main script, or in a
-    notebook the working folder. If it has a .tonyignore, it is shipped in place, and the client leaves out what that file
-    lists. Otherwise, its files are copied to `into`, up to 50 MiB; of a larger folder, only imported modules.
+    `source` is the source folder, if the caller names it. Otherwise, it is the folder from which Python imports the
+    function's module: the folder of the main script, or in a notebook the working folder. If it has a .tonyignore, it
+    is shipped in place, and the client leaves out what that file lists. Without one, its files are copied to `into`, up
+    to 50 MiB; of a larger folder, only imported modules.
     """
     local = dict(_local_modules())
-    root = _root(function)
+    root = _root(function) if source is None else source
     inside = [path for path in local.values() if root is not None and _is_below(path, root)]
     by_value = [sys.modules[name] for name, path in local.items() if root is None or not _is_below(path, root)]
+    if source is not None:
+        return Modules(source, by_value)
     if root is None:
         return Modules(None, by_value)
     if os.path.exists(os.path.join(root, _IGNORE_FILE)):
@@ -120,7 +125,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _is_too_broad(folder: str) -> bool:
-    """Returns whether the folder is the home folder or above it, or shared, such as /tmp. The command refuses it too."""
+    """Returns whether the folder is the home folder or above it, or shared, such as /tmp. The command does the same."""
     home = os.path.realpath(os.path.expanduser("~"))
     real = os.path.realpath(folder)
     return home == real or _is_below(home, real) or os.stat(real).st_mode & 0o1002 == 0o1002

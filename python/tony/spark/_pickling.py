@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
@@ -15,10 +16,12 @@ from .._errors import TonyError
 from ._modules import unwrap
 
 _SPARK_HINT = (
-    "The function runs on other nodes, where it cannot use Spark. Pass a DataFrame with feeds={...}, or collect the data "
-    "that the function needs before."
+    "The function runs on other nodes, where it cannot use Spark. Pass a DataFrame with feeds={...}, or first collect "
+    "the data that the function needs."
 )
 _HINT = "Create the object inside of the function, or pass plain data instead."
+# cloudpickle's list of modules to pickle by value belongs to the whole process.
+_REGISTRY = threading.Lock()
 # How deep the search for the object follows functions that call each other.
 _DEPTH = 5
 
@@ -36,19 +39,28 @@ def write_call(
     kwargs: Mapping[str, Any],
     result: str,
     by_value: Sequence[ModuleType],
+    restarts: bool,
 ) -> None:
     """Writes the files that `tony._function` reads into an empty folder. Only this user can read the call.
+
+    `restarts` tells whether the job's restart policy applies to exceptions of the function. Otherwise, they end the job.
 
     Raises TonyError FUNCTION_INVALID if an object cannot be pickled, and names this object if possible.
     """
     package = _cloudpickle()
-    with _pickled_by_value(package, by_value):
+    with _REGISTRY, _pickled_by_value(package, by_value):
         try:
             data = package.dumps((function, list(args), dict(kwargs)), protocol=4)
         except Exception as error:
             raise _explained(package, function, args, kwargs, error) from error
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    header = {"version": VERSION, "python": version, "name": name_of(function), "result": result}
+    header = {
+        "version": VERSION,
+        "python": version,
+        "name": name_of(function),
+        "result": result,
+        "restarts": restarts,
+    }
     _write(os.path.join(folder, HEADER_FILE), json.dumps(header).encode())
     _write(os.path.join(folder, CALL_FILE), data)
     _copy_package(package, os.path.join(folder, PACKAGES, "cloudpickle"))

@@ -41,7 +41,7 @@ class Asker:
                 if self._connection is None:
                     self._connection = _doors.connect(self._doors, host, port)
                     # A program may need any time to answer.
-                    self._connection.sock.settimeout(None)  # type: ignore[union-attr]
+                    self._connection.sock.settimeout(None)
                 self._connection.request("POST", f"/requests/{self._feed}/{kind}", body, headers)
                 response = self._connection.getresponse()
                 reply = response.read()

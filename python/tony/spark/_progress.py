@@ -1,4 +1,4 @@
-"""Shows a running job in the driver: the output of rank 0, the state, the step with its metrics, and the page's address."""
+"""Shows a running job in the driver: the output of rank 0, the state, the step, the metrics and the page's address."""
 
 import sys
 import threading
@@ -41,7 +41,9 @@ class Progress:
         kind = event.get("type")
         if kind == "state":
             self._state, self._message = event["state"], event["message"]
-            self._refresh(f"{self._state} {self._message}".rstrip())
+            # The event `result` follows, with the last step.
+            if self._state not in ("succeeded", "failed", "killed"):
+                self._refresh(f"{self._state} {self._message}".rstrip())
             if self._state == "running":
                 self._can_read.set()
         elif kind == "metrics":
@@ -63,6 +65,9 @@ class Progress:
         """Prints the last lines. Call it after the job has ended."""
         self._can_read.set()
         self._reader.join(_LAST_LINES_S)
+        if self._job.urls.tracking is None:
+            # The pages of a local job end with it. A notebook would keep the address, which contains a token.
+            self._url = None
         self._refresh(" ".join(part for part in (self._state, self._numbers, self._message) if part))
 
     def _refresh(self, news: str) -> None:

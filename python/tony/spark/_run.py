@@ -6,7 +6,6 @@ import sys
 import tempfile
 import threading
 import time
-from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from .._arguments import flag, reject, whole_number
@@ -170,7 +169,7 @@ class Run:
             raise TonyError(
                 "FUNCTION_INVALID",
                 f"{job.id} has succeeded, but no task has called the function",
-                "Remove `command` from the roles in the job file: a role with its own command does not call the function.",
+                "Remove `command` from the roles in the job file. Otherwise, the role does not call the function.",
             )
         return [unpickle_value(record) for record in values] if self._result == "all" else unpickle_value(values[0])
 
@@ -235,30 +234,33 @@ def run(
     `program` is
     - a Python function, which is called in each process as program(*args, **kwargs). cloudpickle sends it: the package
       `cloudpickle`, or the copy in PySpark. Modules beside the main script or the function's module are sent too
-    - the path of a .py, .ts or .js file. `args` are then its arguments on the command line, as strings, and the folder of
-      the file is sent. The value is None
+    - the path of a .py, .ts or .js file. `args` are then its arguments on the command line, as strings, and the folder
+      of the file is sent. The value is None
     - None: the job runs the command in `conf`. The value is None
 
-    `conf` is the path of a job.yaml, a dict of the same form, or None for a single worker with 2 GiB of memory. The program
-    replaces the `command` of the job; a role with its own command keeps it. In a dict, relative paths refer to the working
-    folder, and these keys have other defaults than in a job.yaml: `name` is that of the program, `framework` is none
-    for Python, `roles` is one worker, and `restart.maxRestarts` is 0, so that an exception ends the job. With `framework:
-    mpi` in a dict, mpirun starts the function in each process.
+    `conf` is the path of a job.yaml, a dict of the same form, or None for a single worker with 2 GiB of memory. The
+    program replaces the `command` of the job; a role with its own command keeps it. In a dict, relative paths refer to
+    the working folder, and these keys have other defaults than in a job.yaml: `name` is that of the program,
+    `framework` is none for Python, and `roles` is one worker. With `framework: mpi` in a dict, mpirun starts the
+    function in each process.
 
-    `feeds` maps names to Spark DataFrames, which the driver sends `epochs` times while the job runs. Without feeds, Spark
-    is not needed.
+    Lost containers and killed processes restart as in each job, so that the function resumes from its checkpoint. An
+    exception of the function ends the job, unless `conf` is a job.yaml or a dict that sets `restart`.
+
+    `feeds` maps names to Spark DataFrames, which the driver sends `epochs` times while the job runs. Without feeds,
+    Spark is not needed.
 
     `result` is "chief" for the value of rank 0, or "all" for a list with the values of all ranks. Values are pickled.
 
-    `local` runs the job on this machine, without Hadoop. The default is true only if the active SparkContext has a local
-    master and no HADOOP_CONF_DIR names a cluster. A local job whose `conf` is a dict without `python` uses the
+    `local` runs the job on this machine, without Hadoop. The default is true only if the active SparkContext has a
+    local master and no HADOOP_CONF_DIR names a cluster. A local job whose `conf` is a dict without `python` uses the
     interpreter of the driver; other jobs use python3.
 
-    `client` is the tony.client.Client that submits the job, by default Client(). `requirements` is a list of packages as in
-    a requirements file, or the path of such a file: the job then gets these packages for the Python version of the
-    driver. For a packed environment, set `python: {archive: ...}` in `conf`. Without both, the nodes' own Python is used,
-    whose minor version must be that of the driver. `source` is the folder to send instead of the modules beside the
-    function. `set` overrides keys of the job file, as in {"roles.worker.instances": 4}.
+    `client` is the tony.client.Client that submits the job, by default Client(). `requirements` is a list of packages
+    as in a requirements file, or the path of such a file: the job then gets these packages for the Python version of
+    the driver. For a packed environment, set `python: {archive: ...}` in `conf`. Without both, the nodes' own Python is
+    used, whose minor version must be that of the driver. `source` is the folder to send instead of the modules beside
+    the function. `set` overrides keys of the job file, as in {"roles.worker.instances": 4}.
 
     While the job runs, the output lines of rank 0 go to stdout and stderr. The state, the step, the metrics and the
     address of the job's pages go to stderr, or in a notebook to a line that changes in place. `quiet` prints nothing.
@@ -321,7 +323,8 @@ def start(
     try:
         # mkdtemp gives access only to this user.
         with tempfile.TemporaryDirectory(prefix="tony-") as folder:
-            file, settings = _job_file(program, conf, args, kwargs or {}, result, requirements, source, is_local, folder)
+            options = (result, requirements, source, is_local, folder)
+            file, settings = _job_file(program, conf, args, kwargs or {}, *options)
             job = _submit(client, file, {**settings, **(set or {})}, is_local)
         handle = Run(client, job, result if callable(program) else None, feeding, quiet)
         if feeding is not None:
@@ -390,11 +393,12 @@ def _job_file(
     own_python = sys.executable if local and _is_dict(conf) and "python" not in keys and not requirements else ""
     python = shlex.quote(own_python or "python3")
     settings: Dict[str, Any] = {}
-    defaults: Dict[str, Any] = {"name": "job", "restart": {"maxRestarts": 0}, "roles": {"worker": {}}}
+    defaults: Dict[str, Any] = {"name": "job", "roles": {"worker": {}}}
     if program is not None and not callable(program):
         if kwargs:
             raise TonyError("USAGE", "kwargs are only for functions", "Pass the arguments of a file in `args`.")
-        settings["command"], settings["source.path"] = _file_program(program, args, python, source)
+        place = _source_folder(source, keys)
+        settings["command"], settings["source.path"] = _file_program(program, args, python, place)
         defaults["name"] = _job_name(os.path.basename(os.fspath(program)))
         if os.fspath(program).endswith(".py"):
             defaults["framework"] = "none"
@@ -402,12 +406,16 @@ def _job_file(
         launcher = "mpirun " if keys.get("framework") == "mpi" else ""
         settings["command"] = f"{launcher}{python} -m tony._function"
         defaults.update(name=_job_name(name_of(program)), framework="none")
-        modules, place = _function_source(program, "source" in keys, source, os.path.join(folder, "source"))
-        if place is not None:
-            settings["source.path"] = place
+        place = os.path.join(folder, "source")
+        os.mkdir(place)
+        modules = find_modules(program, _source_folder(source, keys), place)
+        if modules.source is not None:
+            settings["source.path"] = modules.source
         call = os.path.join(folder, CALL_FOLDER)
         os.mkdir(call)
-        write_call(call, program, args, kwargs, result, modules)
+        # Someone who tries a function wants to see its exception at once.
+        restarts = not _is_dict(conf) or _sets_restarts(keys)
+        write_call(call, program, args, kwargs, result, modules.by_value, restarts)
         settings[f"archives.{CALL_FOLDER}.path"] = call
         settings[f"archives.{CALL_FOLDER}.visibility"] = "application"
     elif args or kwargs:
@@ -420,19 +428,23 @@ def _job_file(
     return os.fspath(conf), settings
 
 
+def _sets_restarts(conf: Mapping[str, Any]) -> bool:
+    roles = conf.get("roles")
+    groups = roles.values() if isinstance(roles, Mapping) else []
+    return any(isinstance(each, Mapping) and "restart" in each for each in (conf, *groups))
+
+
 def _is_dict(conf: Conf) -> bool:
     return conf is None or isinstance(conf, Mapping)
 
 
-def _function_source(
-    function: Callable[..., Any], has_source: bool, source: Optional[PathText], into: str
-) -> Tuple[List[ModuleType], Optional[str]]:
-    """Returns the modules to pickle by value, and the source folder. None stands for that of the job file."""
-    os.mkdir(into)
-    modules = find_modules(function, into)
-    if source is not None:
-        return [], os.path.abspath(source)
-    return ([], None) if has_source else (modules.by_value, modules.source)
+def _source_folder(source: Optional[PathText], conf: Mapping[str, Any]) -> Optional[str]:
+    """Returns the source folder that the caller names, or None."""
+    named: Any = source
+    if named is None:
+        own = conf.get("source")
+        named = own.get("path") if isinstance(own, Mapping) else own
+    return os.path.abspath(named) if isinstance(named, (str, os.PathLike)) else None
 
 
 def _file_program(
@@ -442,16 +454,17 @@ def _file_program(
     path = os.path.abspath(program)
     interpreter = _INTERPRETERS.get(os.path.splitext(path)[1].lower())
     if interpreter is None:
-        known = ", ".join(_INTERPRETERS)
-        raise TonyError("USAGE", f"{path} is not a program that run() can start", f"Pass a file that ends with {known}.")
+        known = ", *".join(_INTERPRETERS)
+        raise TonyError("USAGE", f"{path} is not a program that run() can start", f"Pass a file named *{known}.")
     if not os.path.isfile(path):
         raise TonyError("USAGE", f"the program {path} does not exist", "Check the path.")
     folder = os.path.abspath(os.path.dirname(path) if source is None else source)
     relative = os.path.relpath(path, folder)
     if relative.split(os.sep)[0] == os.pardir:
-        raise TonyError("USAGE", f"{path} is not in the source folder {folder}", "Set `source` to a folder with the program.")
-    words = [python if interpreter == "python3" else interpreter, *(shlex.quote(str(word)) for word in [relative, *args])]
-    return " ".join(words), folder
+        hint = "Set `source` to a folder that contains the program."
+        raise TonyError("USAGE", f"{path} is not in the source folder {folder}", hint)
+    words = [shlex.quote(str(word)) for word in (relative, *args)]
+    return " ".join([python if interpreter == "python3" else interpreter, *words]), folder
 
 
 def _requirements_file(requirements: Union[Sequence[str], PathText], folder: str) -> str:
@@ -469,7 +482,7 @@ def _requirements_file(requirements: Union[Sequence[str], PathText], folder: str
 
 def _job_name(name: str) -> str:
     allowed = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_.-") else "-" for letter in name)
-    return allowed.lstrip("-.")[:100] or "job"
+    return allowed.strip("-.")[:100] or "job"
 
 
 def _check(job: Job) -> None:

@@ -1,6 +1,7 @@
 """The interfaces of PySpark's TorchDistributor and of spark-tensorflow-distributor's MirroredStrategyRunner.
 
-Programs for these classes run in tony-ts jobs if they import the class from here. Both are thin layers over tony.spark.run.
+Programs for these classes run in tony-ts jobs if they import the class from here. Both are thin layers over
+tony.spark.run.
 """
 
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
@@ -15,8 +16,8 @@ __all__ = ["MirroredStrategyRunner", "TorchDistributor"]
 class TorchDistributor:
     """Runs a PyTorch function or script in several processes, as pyspark.ml.torch.distributor.TorchDistributor does.
 
-    `num_processes` is the number of workers. With `use_gpu`, each worker gets one GPU. With `local_mode`, the default as in
-    PySpark, the workers run on this machine. `conf` contains further keys of the job file, for example
+    `num_processes` is the number of workers. With `use_gpu`, each worker gets one GPU. With `local_mode`, the default
+    as in PySpark, the workers run on this machine. `conf` contains further keys of the job file, for example
     {"roles": {"worker": {"resources": {"memory": "8g"}}}}; `client` and `requirements` are those of tony.spark.run.
     """
 
@@ -58,8 +59,8 @@ class MirroredStrategyRunner:
 
     `num_slots` is the number of workers. With `use_gpu`, each worker gets one GPU. `gpu_resource_name` is accepted for
     compatibility: YARN's own resource is used. The function runs in the scope of a MultiWorkerMirroredStrategy, unless
-    `use_custom_strategy` is true. With `local_mode`, the workers run on this machine. `conf` contains further keys of the
-    job file; `client` and `requirements` are those of tony.spark.run.
+    `use_custom_strategy` is true. With `local_mode`, the workers run on this machine. `conf` contains further keys of
+    the job file; `client` and `requirements` are those of tony.spark.run.
     """
 
     def __init__(
