@@ -24,53 +24,63 @@ function report(rank: number, values: Partial<RankReport> = {}): RankReport {
   return { feed: 'train', rank, worldSize: 2, door, known: 0, stored: [], wanted: [], unread: null, wait: false, ...values };
 }
 
-function piecesOf(feed: PartitionFeed, values: RankReport): readonly Piece[] {
-  const { answer } = feed.report(values);
+/** Lets a rank report how much it has read, and returns the pieces that it learns about. */
+function learn(feed: PartitionFeed, rank: number, known: number, unread: number, worldSize = 2): readonly Piece[] {
+  const { answer } = feed.report(report(rank, { worldSize, known, unread }));
   return answer === 'wait' ? [] : answer.pieces;
 }
 
-test('each partition goes to exactly one rank, whatever the order of the requests is', () => {
+test('each partition goes to exactly one rank, whatever the order of offers and reports is', () => {
   fc.assert(
-    fc.property(fc.integer({ min: 3, max: 30 }), fc.infiniteStream(fc.nat(2)), (partitions, ranks) => {
-      const feed = open({ partitions }, 3);
-      const known: Piece[][] = [[], [], []];
-      for (const rank of ranks) {
-        const own = known[rank] as Piece[];
-        const { answer } = feed.report(report(rank, { worldSize: 3, known: own.length, unread: 0 }));
-        expect(answer).not.toBe('wait');
-        if (answer !== 'wait') {
-          own.push(...answer.pieces);
+    fc.property(
+      fc.integer({ min: 3, max: 30 }),
+      fc.array(fc.tuple(fc.nat(2), fc.nat(40), fc.nat(9)), { maxLength: 300 }),
+      (partitions, events) => {
+        const feed = open({ partitions }, 3);
+        const known: Piece[][] = [[], [], []];
+        const all = [...events, ...Array.from({ length: 3 * partitions }, (_, at) => [at % 3, at % partitions, 0] as const)];
+        for (const [rank, partition, unread] of all) {
+          const own = known[rank] as Piece[];
+          own.push(...learn(feed, rank, own.length, unread, 3));
+          if (partition < partitions) {
+            const { answer } = feed.offer(partition);
+            expect(answer === 'wait' || answer.length <= 1).toBe(true);
+          }
         }
-        if (feed.received.isAll || known.flat().length === partitions) {
-          break;
+        for (const [rank, own] of known.entries()) {
+          own.push(...learn(feed, rank, own.length, 0, 3));
         }
-      }
-      expect(
-        known
-          .flat()
-          .map(({ partition }) => partition)
-          .sort((a, b) => a - b),
-      ).toEqual(Array.from({ length: partitions }, (_, index) => index));
-    }),
+        const given = known.flat().map(({ partition }) => partition);
+        expect(given.sort((a, b) => a - b)).toEqual(Array.from({ length: partitions }, (_, index) => index));
+      },
+    ),
   );
 });
 
-test('a rank that has not read its pieces gets no more than its share of the remaining partitions', () => {
+test('a partition goes to the rank that has read most of its pieces, and to none without room', () => {
   const feed = open({ partitions: 8 });
-  const given = [];
-  for (let unread = 0; unread < 8; unread++) {
-    given.push(...piecesOf(feed, report(0, { known: given.length, unread: given.length })));
-  }
-  expect(given).toHaveLength(2);
+  expect(feed.offer(0).answer).toBe('wait');
+  learn(feed, 0, 0, 1);
+  learn(feed, 1, 0, 0);
+  expect([5, 0, 3].map((partition) => feed.offer(partition).answer)).toMatchObject([
+    [{ rank: 1, partition: 5 }],
+    [{ rank: 0 }],
+    [{ rank: 1 }],
+  ]);
+  expect(feed.offer(1).answer).toBe('wait');
+  expect(feed.plan().unassigned).toEqual([1, 2, 4, 6, 7]);
 });
 
-test('a repeated report gets the same answer, also after a restart', () => {
+test('a repeated offer and a repeated report get the same answer, and so they do after a restart', () => {
   const feed = open();
-  const first = piecesOf(feed, report(0, { unread: 0 }));
-  expect(piecesOf(feed, report(0, { unread: null }))).toEqual(first);
+  learn(feed, 0, 0, 0);
+  const { answer } = feed.offer(4);
+  expect(feed.offer(4)).toEqual({ answer, isNew: false });
+  const first = learn(feed, 0, 0, 9);
+  expect(first).toEqual([{ partition: 4, from: 0, to: null }]);
   const restored = PartitionFeed.restore(JSON.parse(JSON.stringify(feed.store())));
-  expect(piecesOf(restored, report(0, { unread: null }))).toEqual(first);
-  expect(piecesOf(restored, report(1, { unread: 0 }))).toEqual([{ partition: 1, from: 0, to: null }]);
+  expect(learn(restored, 0, 0, 9)).toEqual(first);
+  expect(restored.offer(4).answer).toEqual([]);
 });
 
 test('the plan lists wanted pieces alternately for each rank, with the door of the rank', () => {

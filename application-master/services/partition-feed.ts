@@ -13,6 +13,8 @@ import { TonyError } from '../../platform/errors.ts';
 
 /** Maximum number of pieces that one rank gets before it has read earlier ones, with balanced shards. */
 const MAXIMUM_AHEAD = 8;
+/** Maximum number of unassigned partitions in a plan. */
+const MAXIMUM_OFFERED = 1_000;
 /** Maximum number of pieces in one answer. The executor requests the others with its next report. */
 const MAXIMUM_PIECES = 5_000;
 const NONE: ReadonlySet<number> = new Set();
@@ -23,12 +25,14 @@ interface Rank {
   /** What the rank's executor has reported. Not stored, because each executor repeats it. */
   wanted: ReadonlySet<number>;
   door: Door | null;
+  /** See RankReport. */
+  unread: number | null;
+  known: number;
 }
 
 /** The stored state. Pieces and facts are arrays, because a feed may have many of them. */
 export interface StoredPartitionFeed {
   readonly opening: FeedOpening;
-  readonly assigned: number;
   readonly ranks: readonly {
     readonly pieces: readonly (readonly [partition: number, from: number, to: number | null])[];
     readonly facts: readonly (readonly [records: number, digest: string] | null)[];
@@ -42,14 +46,16 @@ export interface StoredPartitionFeed {
 export class PartitionFeed {
   readonly opening: FeedOpening;
   readonly #ranks: readonly Rank[];
-  /** Number of partitions that have been assigned. Partitions are assigned in order. */
-  #assigned: number;
+  /** Partitions that belong to ranks. */
+  readonly #assigned: Set<number>;
   #version = 0;
+  /** Changes whenever the answer to a waiting offer may change. */
+  #rooms = 0;
 
-  private constructor(opening: FeedOpening, assigned: number, ranks: readonly Rank[]) {
+  private constructor(opening: FeedOpening, ranks: readonly Rank[]) {
     this.opening = opening;
-    this.#assigned = assigned;
     this.#ranks = ranks;
+    this.#assigned = new Set(ranks.flatMap(({ pieces }) => pieces.map(({ partition }) => partition)));
   }
 
   /** @throws TonyError USAGE if the opening contradicts itself, or if there are fewer partitions than ranks */
@@ -64,22 +70,22 @@ export class PartitionFeed {
           hint: "Repartition the data, for example with df.repartition(64), or use shards='equal', which divides partitions.",
         });
       }
-      return new PartitionFeed(opening, 0, emptyRanks(worldSize));
+      return new PartitionFeed(opening, emptyRanks(worldSize));
     }
     if (counts === null) {
       throw new TonyError('USAGE', `the source of feed ${name} has not counted the records, which equal shards require`);
     }
     const ranks = equalShards(counts, worldSize, remainder).map((pieces) => ({ ...emptyRank(), pieces, facts: pieces.map(() => null) }));
-    return new PartitionFeed(opening, partitions, ranks);
+    return new PartitionFeed(opening, ranks);
   }
 
-  static restore({ opening, assigned, ranks }: StoredPartitionFeed): PartitionFeed {
+  static restore({ opening, ranks }: StoredPartitionFeed): PartitionFeed {
     const restored = ranks.map(({ pieces, facts }) => ({
       ...emptyRank(),
       pieces: pieces.map(([partition, from, to]) => ({ partition, from, to })),
       facts: facts.map((each, index) => each && { index, records: each[0], digest: each[1] }),
     }));
-    return new PartitionFeed(opening, assigned, restored);
+    return new PartitionFeed(opening, restored);
   }
 
   store(): StoredPartitionFeed {
@@ -87,7 +93,12 @@ export class PartitionFeed {
       pieces: pieces.map(({ partition, from, to }) => [partition, from, to] as const),
       facts: facts.map((each) => each && ([each.records, each.digest] as const)),
     }));
-    return { opening: this.opening, assigned: this.#assigned, ranks };
+    return { opening: this.opening, ranks };
+  }
+
+  /** Changes whenever the answer to a waiting request of the source may change. */
+  get revision(): string {
+    return `${this.#version}.${this.#rooms}`;
   }
 
   get worldSize(): number {
@@ -124,7 +135,9 @@ export class PartitionFeed {
       }
     }
     this.#want(rank, new Set(report.wanted), report.door);
-    isNew = this.#assign(rank, report) || isNew;
+    this.#rooms += rank.unread === report.unread ? 0 : 1;
+    rank.unread = report.unread;
+    rank.known = report.known;
     const pieces = rank.pieces.slice(report.known, report.known + MAXIMUM_PIECES);
     const hasAll = report.known + pieces.length === rank.pieces.length;
     const isComplete = this.#isComplete && hasAll;
@@ -137,19 +150,48 @@ export class PartitionFeed {
 
   /** Returns the pieces that the source must send now, alternately for each rank, because ranks that train together wait for each other. */
   plan(): FeedPlan {
-    const lists = this.#ranks.map(({ wanted, pieces, door }, rank) =>
-      door === null
-        ? []
-        : [...wanted].flatMap((index): NeededPiece[] => {
-            const piece = pieces[index];
-            return piece === undefined ? [] : [{ ...piece, ...door, rank, index }];
-          }),
-    );
+    const lists = this.#ranks.map((rank, number) => [...rank.wanted].flatMap((index) => neededPiece(rank, number, index)));
     const needed: NeededPiece[] = [];
     for (let place = 0; lists.some((list) => place < list.length); place++) {
       needed.push(...lists.flatMap((list) => list.slice(place, place + 1)));
     }
-    return { version: this.#version, counting: false, needed, readers: this.#ranks.filter(({ door }) => door !== null).length };
+    const readers = this.#ranks.filter(({ door }) => door !== null).length;
+    const offered = readers === 0 ? 0 : Math.min(this.opening.partitions - this.#assigned.size, MAXIMUM_OFFERED);
+    const unassigned: number[] = [];
+    for (let partition = 0; unassigned.length < offered; partition++) {
+      if (!this.#assigned.has(partition)) {
+        unassigned.push(partition);
+      }
+    }
+    return { version: this.#version, counting: false, needed, unassigned, readers };
+  }
+
+  /**
+   * A source is about to compute a partition. If no rank has it yet, assigns it to the rank that has read most of its pieces.
+   * @returns the pieces to send, none if nobody needs the partition now, or 'wait' if no rank has room for it
+   */
+  offer(partition: number): { readonly answer: readonly NeededPiece[] | 'wait'; readonly isNew: boolean } {
+    if (partition >= this.opening.partitions) {
+      throw new TonyError('DATA_INVALID', `the feed has no partition ${partition}`);
+    }
+    if (this.#assigned.has(partition)) {
+      return { answer: this.plan().needed.filter((piece) => piece.partition === partition), isNew: false };
+    }
+    const rooms = this.#ranks.map((rank) => this.#roomOf(rank));
+    const room = Math.max(...rooms);
+    if (room <= 0) {
+      return { answer: 'wait', isNew: false };
+    }
+    const number = rooms.reduce(
+      (best, each, other) => (each === room && this.#sizeOf(other) < this.#sizeOf(best) ? other : best),
+      rooms.indexOf(room),
+    );
+    const rank = this.#ranks[number] as Rank;
+    this.#assigned.add(partition);
+    const index = rank.pieces.push({ partition, from: 0, to: null }) - 1;
+    rank.facts.push(null);
+    rank.wanted = new Set([...rank.wanted, index]);
+    return { answer: neededPiece(rank, number, index), isNew: true };
   }
 
   get isWanting(): boolean {
@@ -161,12 +203,13 @@ export class PartitionFeed {
     for (const rank of this.#ranks) {
       if (rank.door !== null && !doors(rank.door)) {
         this.#want(rank, NONE, null);
+        rank.unread = null;
       }
     }
   }
 
   get #isComplete(): boolean {
-    return this.#assigned === this.opening.partitions;
+    return this.opening.shards === 'equal' || this.#assigned.size === this.opening.partitions;
   }
 
   #rank({ feed, rank, worldSize }: RankReport): Rank {
@@ -179,6 +222,10 @@ export class PartitionFeed {
     return found;
   }
 
+  #sizeOf(rank: number): number {
+    return (this.#ranks[rank] as Rank).pieces.length;
+  }
+
   #want(rank: Rank, wanted: ReadonlySet<number>, door: Door | null): void {
     const isSame = rank.wanted.size === wanted.size && [...wanted].every((each) => rank.wanted.has(each));
     if (!isSame || rank.door?.port !== door?.port || rank.door?.host !== door?.host) {
@@ -189,23 +236,25 @@ export class PartitionFeed {
   }
 
   /**
-   * Assigns the next partition to a rank that has room for it. Near the end, a rank gets fewer partitions in advance, so that the last ones
-   * are left for the ranks that finish first.
+   * Returns how many more partitions a rank may get. Near the end, a rank gets fewer partitions in advance, so that the last ones are left
+   * for the ranks that finish first.
    */
-  #assign(rank: Rank, { unread, known }: RankReport): boolean {
-    const left = this.opening.partitions - this.#assigned;
-    const ahead = Math.min(MAXIMUM_AHEAD, Math.ceil(left / (2 * this.#ranks.length)));
-    if (unread === null || unread + rank.pieces.length - known >= ahead) {
-      return false;
+  #roomOf({ unread, known, pieces, door }: Rank): number {
+    if (unread === null || door === null) {
+      return 0;
     }
-    rank.pieces.push({ partition: this.#assigned++, from: 0, to: null });
-    rank.facts.push(null);
-    return true;
+    const left = this.opening.partitions - this.#assigned.size;
+    return Math.min(MAXIMUM_AHEAD, Math.ceil(left / (2 * this.#ranks.length))) - unread - (pieces.length - known);
   }
 }
 
+function neededPiece({ pieces, door }: Rank, rank: number, index: number): NeededPiece[] {
+  const piece = pieces[index];
+  return piece === undefined || door === null ? [] : [{ ...piece, ...door, rank, index }];
+}
+
 function emptyRank(): Rank {
-  return { pieces: [], facts: [], wanted: NONE, door: null };
+  return { pieces: [], facts: [], wanted: NONE, door: null, unread: null, known: 0 };
 }
 
 function emptyRanks(worldSize: number): Rank[] {

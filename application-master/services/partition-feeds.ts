@@ -1,5 +1,12 @@
 import * as z from 'zod';
-import { type Door, doorAddress, type FeedPlan, feedOpening, rankReport } from '../../contract/partitions/partition-feed.ts';
+import {
+  type Door,
+  doorAddress,
+  type FeedPlan,
+  feedOpening,
+  type NeededPiece,
+  rankReport,
+} from '../../contract/partitions/partition-feed.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Requester } from './dispatcher.ts';
@@ -18,9 +25,8 @@ const planQuestion = z.object({
   source: z.string().max(100),
   /** Version of the plan that the source knows. */
   version: count.nullable(),
-  /** Limits the answer to the pieces of one partition. */
-  partition: count.optional(),
 });
+const offerQuestion = z.object({ feed: feedName, source: z.string().max(100), partition: count });
 
 export type StoredPartitionFeeds = Readonly<Record<string, StoredPartitionFeed>>;
 
@@ -94,11 +100,11 @@ export class PartitionFeeds {
     if (feed === null) {
       return 'wait';
     }
-    const version = feed.plan().version;
+    const { revision } = feed;
     const { answer, isNew } = feed.report(report);
     if (isNew) {
       this.#options.note();
-    } else if (feed.plan().version !== version) {
+    } else if (feed.revision !== revision) {
       this.#options.changed();
     }
     if (feed.isWanting && this.#options.now() - name.askedAt > SOURCE_LOST_MS) {
@@ -130,18 +136,37 @@ export class PartitionFeeds {
 
   /** Returns the pieces that a source must send, or 'wait' if nothing has changed since `version`. */
   plan(body: unknown): (FeedPlan & { readonly received: PartitionFeed['received'] }) | 'wait' {
-    const { feed, source, version, partition } = parse(planQuestion, body);
+    const { feed, source, version } = parse(planQuestion, body);
+    const opened = this.#ofSource(feed, source);
+    if (opened === null) {
+      return { version: 0, needed: [], unassigned: [], counting: true, readers: 0, received: { records: 0, isAll: false } };
+    }
+    const plan = opened.plan();
+    return plan.version === version ? 'wait' : { ...plan, received: opened.received };
+  }
+
+  /** Returns the pieces to send of a partition that a source is about to compute, or 'count' if it must only count the records. */
+  offer(body: unknown): readonly NeededPiece[] | 'wait' | 'count' {
+    const { feed, source, partition } = parse(offerQuestion, body);
+    const opened = this.#ofSource(feed, source);
+    if (opened === null) {
+      return 'count';
+    }
+    const { answer, isNew } = opened.offer(partition);
+    if (isNew) {
+      this.#options.note();
+    }
+    return answer;
+  }
+
+  /** Returns a source's feed, or null if the source must count its records first. */
+  #ofSource(feed: string, source: string): PartitionFeed | null {
     const name = this.#name(feed);
     if (name.opening?.source !== source) {
       throw new TonyError('USAGE', `this program does not send feed ${feed}`);
     }
     name.askedAt = this.#options.now();
-    if (name.feed === null) {
-      return { version: 0, needed: [], counting: true, readers: 0, received: { records: 0, isAll: false } };
-    }
-    const plan = name.feed.plan();
-    const needed = partition === undefined ? plan.needed : plan.needed.filter((piece) => piece.partition === partition);
-    return plan.version === version ? 'wait' : { ...plan, needed, received: name.feed.received };
+    return name.feed;
   }
 
   /** Forgets the doors of containers whose programs have ended. */

@@ -5,6 +5,7 @@ import {
   FEED_LEAVE,
   FEED_TAKE,
   PARTITIONS_DOOR,
+  PARTITIONS_OFFER,
   PARTITIONS_OPEN,
   PARTITIONS_PLAN,
   PARTITIONS_REPORT,
@@ -25,6 +26,8 @@ import type { ProducerEvents } from './producer-link.ts';
 
 /** Maximum time in ms to delay the response to a request. After this time, the client repeats the request. */
 const HOLD_MS = 10_000;
+/** The same for an offer, because a waiting offer occupies a Spark executor that another rank may need more urgently. */
+const OFFER_HOLD_MS = 3_000;
 /** Interval in ms at which to check whether readers and workers are still running. */
 const SWEEP_MS = 1_000;
 const NOTHING = Buffer.alloc(0);
@@ -178,6 +181,8 @@ export class JobServices {
         return await this.#held(call, (body) => this.#partitions.report(call, body));
       case PARTITIONS_OPEN:
         return await this.#held(call, (body) => this.#partitions.open(body));
+      case PARTITIONS_OFFER:
+        return await this.#held(call, (body) => this.#partitions.offer(body), OFFER_HOLD_MS);
       case PARTITIONS_PLAN:
         return await this.#held(call, (body) => this.#partitions.plan(body));
       case FEED_TAKE:
@@ -229,8 +234,8 @@ export class JobServices {
   }
 
   /** Retries a request until a response is available. Returns the response once the state has been stored. */
-  async #held(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
-    const until = performance.now() + HOLD_MS;
+  async #held(call: ServiceCall, ask: (body: unknown) => unknown, holdMs = HOLD_MS): Promise<Answered | null> {
+    const until = performance.now() + holdMs;
     const body = parseBody(call.body);
     for (;;) {
       const answer = ask(body);

@@ -100,7 +100,10 @@ export interface FeedPlan {
   readonly version: number;
   /** True if the source must count the records of each partition before it sends them. */
   readonly counting: boolean;
+  /** Pieces that ranks are ready to receive. */
   readonly needed: readonly NeededPiece[];
+  /** Partitions that the source may offer next, in order. Empty if each partition belongs to a rank already. */
+  readonly unassigned: readonly number[];
   /** Number of ranks that read the feed. */
   readonly readers: number;
 }

@@ -21,6 +21,8 @@ export const PARTITIONS_OPEN = 'partitions.open';
 /** A source asks which pieces it must send. */
 export const PARTITIONS_PLAN = 'partitions.plan';
 /** An executor's own services for a program that reads a partitioned feed. */
+/** A source is about to compute a partition, and asks where to send it. */
+export const PARTITIONS_OFFER = 'partitions.offer';
 /** An executor publishes its door for sources. */
 export const PARTITIONS_DOOR = 'partitions.door';
 export const PIECES_KIND = 'pieces.kind';

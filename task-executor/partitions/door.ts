@@ -19,7 +19,9 @@ const HEADERS_MS = 10_000;
 const MAXIMUM_CONNECTIONS = 512;
 const PIECE = /^\/feeds\/([\w.-]{1,100})\/(\d{1,7})\/(\d{1,7})$/;
 const REQUEST = /^\/requests\/([\w.-]{1,100})\/(arrow|pickle|end)$/;
-const SOURCE = /^\/source\/(open|plan)$/;
+const SOURCE = /^\/source\/(open|plan|offer)$/;
+
+export type SourceRequest = 'open' | 'plan' | 'offer';
 
 export interface DoorOptions {
   readonly host: string;
@@ -32,7 +34,7 @@ export interface DoorOptions {
   /** The client of a feed sends no more requests. */
   readonly end: (feed: string) => void;
   /** Forwards a source's request to the ApplicationMaster. Returns null if it cannot be reached. */
-  readonly forward: (request: 'open' | 'plan', body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
+  readonly forward: (request: SourceRequest, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
   readonly log: Logger;
 }
 
@@ -43,7 +45,7 @@ export interface DoorOptions {
  *     PUT  /feeds/FEED/RANK/INDEX   a piece, as received-pieces.ts describes it. 200: stored. 409: not wanted
  *     POST /requests/FEED/arrow     records, in the format of a piece. 200: the program's reply. 404: no program of this task answers such
  *          or pickle, end           requests. 503: try another task. `end`: there are no more requests
- *     POST /source/open, plan       a request of the source, as JSON. 200: answer or error. 503: no ApplicationMaster can be reached
+ *     POST /source/open, plan,      a request of the source, as JSON. 200: answer or error. 503: no ApplicationMaster can be reached
  */
 export class Door {
   readonly #options: DoorOptions;
@@ -107,7 +109,7 @@ export class Door {
       } else if (asked !== null) {
         await this.#request(asked[1] ?? '', asked[2] as 'arrow' | 'pickle' | 'end', request, response);
       } else if (source !== null) {
-        await this.#forward(source[1] as 'open' | 'plan', request, response);
+        await this.#forward(source[1] as SourceRequest, request, response);
       } else {
         refuse(request, response, 404);
       }
@@ -145,7 +147,7 @@ export class Door {
     }
   }
 
-  async #forward(name: 'open' | 'plan', request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #forward(name: SourceRequest, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
     response.on('close', () => gone.abort());
     const chunks: Buffer[] = [];

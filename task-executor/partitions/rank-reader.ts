@@ -90,9 +90,10 @@ export class RankReader {
     return (await this.#until(() => this.#readable(), signal)) ?? 'wait';
   }
 
-  /** Returns true if this rank waits for the piece. */
+  /** Returns true if this rank waits for the piece. The ApplicationMaster may have assigned pieces that the executor does not know yet. */
   wants(index: number): boolean {
-    return this.#wanted().wanted.includes(index);
+    const known = this.#order?.pieces.length ?? 0;
+    return index >= known ? this.#order?.isComplete !== true : this.#wanted().wanted.includes(index);
   }
 
   /** The executor has received a piece. */
@@ -146,16 +147,16 @@ export class RankReader {
     this.#opening ??= opening;
     this.#order ??= new ReadingOrder(opening, this.#options.rank);
     const order = this.#order;
-    for (const fact of stored) {
-      this.#unreported.delete(fact.index);
-      this.#reported.add(fact.index);
-      order.facts[fact.index] = fact;
-    }
     pieces.forEach((piece, place) => {
       order.facts.push(facts[place] ?? null);
       // An earlier program of this container may have received the piece.
       this.#found(order.pieces.push(piece) - 1);
     });
+    for (const fact of stored.filter(({ index }) => index < order.pieces.length)) {
+      this.#unreported.delete(fact.index);
+      this.#reported.add(fact.index);
+      order.facts[fact.index] = fact;
+    }
     order.isComplete = isComplete;
     for (const { partition, before, now } of changed) {
       const difference = before === now ? `other contents, or another order of its ${now} records` : `${now} records instead of ${before}`;

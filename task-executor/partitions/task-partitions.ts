@@ -6,6 +6,7 @@ import type { ServiceFrame } from '../../contract/services/service-frame.ts';
 import {
   FEED_KIND,
   PARTITIONS_DOOR,
+  PARTITIONS_OFFER,
   PARTITIONS_OPEN,
   PARTITIONS_PLAN,
   PARTITIONS_REPORT,
@@ -45,6 +46,8 @@ export interface TaskPartitionsOptions {
   readonly notice: (message: string) => void;
   readonly log: Logger;
 }
+
+const SOURCE_SERVICES = { open: PARTITIONS_OPEN, plan: PARTITIONS_PLAN, offer: PARTITIONS_OFFER };
 
 /** Maximum time in ms to delay the answer to a program that waits for a request. */
 const HOLD_MS = 10_000;
@@ -157,8 +160,7 @@ export class TaskPartitions {
           this.#arrive();
         }
       },
-      forward: (request, body, signal) =>
-        this.#options.ask(this.#generation, request === 'open' ? PARTITIONS_OPEN : PARTITIONS_PLAN, body, signal),
+      forward: (request, body, signal) => this.#options.ask(this.#generation, SOURCE_SERVICES[request], body, signal),
       log,
     });
     try {

@@ -129,22 +129,22 @@ class Delivery(NamedTuple):
     """What a Spark task has done with its partition."""
 
     partition: int
-    # sent, counted or failed
+    # sent, counted, later (no task has room for it now) or failed
     state: str
     records: int
     # Why the partition was not sent, with both ends of the connection. Empty otherwise.
     reason: str
 
 
-def pieces_of(doors: Doors, feed: str, source: str, partition: int) -> Optional[List[Dict[str, Any]]]:
-    """Returns the pieces of a partition that are needed now, or None if the source must count the records first."""
+def offer(doors: Doors, feed: str, source: str, partition: int) -> Any:
+    """Returns the pieces of a partition that the job needs, "wait" if no task has room for it, or "count" if the job
+    needs only the number of its records. Raises Rejected and Unreachable."""
     for attempt in range(5):
-        reply = ask(doors, "plan", {"feed": feed, "source": source, "version": None, "partition": partition})
+        reply = ask(doors, "offer", {"feed": feed, "source": source, "partition": partition})
         if reply is not None:
             if "error" in reply:
                 raise Rejected(reply["error"]["message"])
-            plan = reply["answer"]
-            return None if plan["counting"] else plan["needed"]
+            return reply["answer"]
         time.sleep(0.2 * 2**attempt)
     raise Unreachable("the job's ApplicationMaster does not answer")
 

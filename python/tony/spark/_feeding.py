@@ -14,6 +14,8 @@ from . import _columns, _doors, _push
 from ._doors import Delivery, Doors
 from ._find_doors import find_doors, ship_by_value
 
+# Maximum number of partitions that Spark offers at the same time, for each of its cores.
+_OFFERS = 4
 # Number of Spark jobs that send partitions of one feed at the same time.
 _JOBS = 4
 # Time in seconds after which the program fails if no partition arrives.
@@ -209,7 +211,7 @@ class _Sender:
             yield pyarrow.RecordBatch.from_pylist([delivery._asdict()])
 
         schema = "partition long, state string, records long, reason string"
-        return self._data.mapInArrow(send_arrow, schema).rdd.map(tuple)
+        return self._data.mapInArrow(send_arrow, schema).rdd
 
     def _open(self, partitions: int) -> None:
         if partitions == 0:
@@ -230,12 +232,23 @@ class _Sender:
             pass
 
     def _count(self, partitions: int) -> None:
+        if self._is_frame and self._source.data.is_cached:
+            # The partitions of persisted data do not change, and Spark counts them without Python.
+            from pyspark.sql.functions import spark_partition_id
+
+            counted = self._data.groupBy(spark_partition_id().alias("partition")).count().collect()
+            self._counts = {**dict.fromkeys(range(partitions), 0), **{row[0]: row[1] for row in counted}}
+            self._open_counted(partitions)
+            return
         deliveries = self._spark_job(range(partitions))
         self._counts.update({each.partition: each.records for each in deliveries if each.state == "counted"})
         missing = [index for index in range(partitions) if index not in self._counts]
         if missing:
             self._note_failures(deliveries)
             return
+        self._open_counted(partitions)
+
+    def _open_counted(self, partitions: int) -> None:
         if sum(self._counts.values()) == 0:
             raise TonyError("DATA_INVALID", f"the data of feed {self._name} has no records")
         self._open(partitions)
@@ -265,14 +278,21 @@ class _Sender:
         return reply["answer"]
 
     def _dispatch(self, plan: Mapping[str, Any]) -> None:
-        """Starts a Spark job for the partitions that are needed and not being sent."""
+        """Starts Spark jobs for the partitions that ranks need, and for some that may go to any rank."""
+        cores = self._context.defaultParallelism
         with self._lock:
-            needed = dict.fromkeys(piece["partition"] for piece in plan["needed"])
-            partitions = [each for each in needed if each not in self._running]
-            if not partitions or self._closed.is_set():
+            if self._closed.is_set():
                 return
-            self._running.update(partitions)
-        self._pool.submit(self._guarded, self._send, partitions)
+            needed = dict.fromkeys(piece["partition"] for piece in plan["needed"])
+            jobs = [[each for each in needed if each not in self._running]]
+            # A waiting offer occupies a core of Spark, which a partition that a rank needs may require.
+            most = max(0, _OFFERS * cores - len(self._running) - len(jobs[0]))
+            offered = [each for each in plan["unassigned"] if each not in self._running][:most]
+            # Several small jobs, so that the next one is ready when one of them ends.
+            jobs += [offered[start : start + 2 * cores] for start in range(0, len(offered), 2 * cores)]
+            self._running.update(partition for job in jobs for partition in job)
+        for job in filter(None, jobs):
+            self._pool.submit(self._guarded, self._send, job)
 
     def _send(self, partitions: List[int]) -> None:
         try:
@@ -306,5 +326,16 @@ class _Sender:
     def _spark_job(self, partitions: Iterable[int]) -> List[Delivery]:
         context = self._context
         context.setJobGroup(self._group, f"tony-ts: feed {self._name} of {self._job_id}", interruptOnCancel=True)
-        rows = context.runJob(self._rdd, list, list(partitions))
+        rows = context.runJob(_Computed(self._rdd), list, list(partitions))
         return [Delivery(*row) for row in rows]
+
+
+class _Computed:
+    """An RDD for SparkContext.runJob that needs no function. A function would run in another Python process for each
+    partition, which takes longer than to send a small partition."""
+
+    def __init__(self, rdd: Any) -> None:
+        self._rdd = rdd
+
+    def mapPartitions(self, _function: Any, _preserves: bool = False) -> Any:
+        return self._rdd

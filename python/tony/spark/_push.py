@@ -121,12 +121,14 @@ def _send(
 
     try:
         try:
-            pieces = _doors.pieces_of(doors, feed, source, partition)
-            for piece in pieces or []:
+            pieces = _doors.offer(doors, feed, source, partition)
+            if pieces == "wait":
+                return Delivery(partition, "later", 0, "")
+            for piece in [] if pieces == "count" else pieces:
                 opened.append(_Open(doors, feed, piece))
         except _FAILURES as error:
             return failed(error)
-        if pieces is None:
+        if pieces == "count":
             return Delivery(partition, "counted", sum(size for size, _ in parts), "")
         ends = [piece["to"] for piece in pieces]
         # An error of `parts` comes from the user's own computation, so the Spark task must fail.
