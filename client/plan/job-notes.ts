@@ -66,7 +66,7 @@ function programFile(command: string): string | undefined {
 }
 
 /** Returns notes about the files that tony-ts uploads from the source folder, or leaves out. */
-export function sourceNotes(source: NotedParts['source']): string[] {
+function sourceNotes(source: NotedParts['source']): string[] {
   return source === null ? [] : [withheldNote(source.withheld), sizeNote(source.entries)].filter((note) => note !== null);
 }
 

@@ -24,13 +24,13 @@ import { keytabProblem } from '../job/job-keytab.ts';
 import { objectStoreOf } from '../job/job-object-store.ts';
 import { createJobSecrets } from '../job/job-secrets.ts';
 import { listData } from '../job/source-folder.ts';
-import { jobNotes, sourceNotes } from '../plan/job-notes.ts';
+import { jobNotes } from '../plan/job-notes.ts';
 import { localPlan } from '../plan/make-plan.ts';
 import { placeFile } from '../staging/local-file.ts';
 import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
 import { removedFromCache } from '../staging/staging.ts';
 import { environmentFor, findSourceParts, runtimeFor, type SourceParts, tensorBoardFor } from './parts.ts';
-import type { Submission, SubmissionOptions } from './submission.ts';
+import { type Submission, type SubmissionOptions, showPlan } from './submission.ts';
 
 /** Container folders are kept only for this many of the newest jobs. Histories and outputs are kept for all jobs. */
 const JOBS_KEPT = 20;
@@ -55,17 +55,17 @@ export async function openLocalSubmission(job: Job, options: SubmissionOptions):
       missing: (await isFolderPlaced(root, name, folder)) ? 0 : folder.bytes,
     })),
   );
+  const keytab = { keytab: null, keytabProblem: await keytabProblem(job.kerberos) };
+  const plan = localPlan(job, user, planned, jobNotes(job, { source: parts.source, configuration: null, ...keytab }));
   return {
     job,
-    plan: localPlan(
-      job,
-      user,
-      planned,
-      jobNotes(job, { source: parts.source, configuration: null, keytab: null, keytabProblem: await keytabProblem(job.kerberos) }),
-    ),
+    plan,
     signal: options.signal,
     request: () => null,
-    submit: async () => new LocalJob(await startJob(job, parts, { root, user, s3 }, options), root),
+    submit: async () => {
+      showPlan(plan, options);
+      return new LocalJob(await startJob(job, parts, { root, user, s3 }, options), root);
+    },
     close: async () => {},
   };
 }
@@ -76,9 +76,6 @@ async function startJob(
   { root, user, s3 }: { readonly root: string; readonly user: string; readonly s3: JobConnections | null },
   { detach = false, env: environment = process.env, signal, onStaging = () => {}, onProgress = () => {} }: SubmissionOptions,
 ): Promise<string> {
-  for (const note of sourceNotes(source)) {
-    onProgress(note);
-  }
   // Check the requirements file before copying the source, because the source contains this file and the file may contain a password.
   const pythonEnvironment = await untilAborted(localEnvironment(job, root, { onProgress, onStaging, signal }), signal);
   const resources: LocalResource[] = [];

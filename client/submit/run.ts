@@ -19,8 +19,8 @@ import { hashFolder } from '../job/source-archive.ts';
 import { listFolder } from '../job/source-folder.ts';
 import { localRoot, placeFolder } from '../staging/local-folder.ts';
 import { JobHandle } from './job-handle.ts';
-import { openSubmission, send } from './open-submission.ts';
 import { SUBMIT_OPTIONS, type SubmitOptions } from './submission.ts';
+import { submitForProgram } from './submit-for-program.ts';
 
 const FUNCTION_EXPORT = 'run';
 
@@ -208,8 +208,8 @@ async function startCall<T>(
     await mkdir(callFolder);
     await writeFile(path.join(callFolder, CALL_FILE), call);
     const parts = { name, source, call: await placed(callFolder, options) };
-    const submission = await openSubmission(async (site) => jobOf(options, parts, site), options);
-    return new JobHandle<T>(await send(submission), options.onLog, true);
+    const connection = await submitForProgram(async (site) => jobOf(options, parts, site), options);
+    return new JobHandle<T>(connection, options.onLog, true);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

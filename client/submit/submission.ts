@@ -11,7 +11,10 @@ export interface PlanOptions extends ClusterOptions {
   readonly local?: boolean;
   /** Folder for local jobs. The default is ~/.tony-ts/local. */
   readonly localRoot?: string | undefined;
-  /** Called with progress messages while a runtime is built, and with notes about what the cluster changes in the submission. */
+  /**
+   * Called with each line that `tony-ts submit` prints until the job has started: the steps while a runtime is built, the notes about the
+   * job, each file that is uploaded or copied (unless `onStaging` is set), the job's ID, and what the cluster changes in the submission.
+   */
   readonly onProgress?: (line: string) => void;
   /** Aborting this signal cancels the submission and removes the job's files. If the job is already submitted, tony-ts kills it. */
   readonly signal?: AbortSignal | undefined;
@@ -20,7 +23,7 @@ export interface PlanOptions extends ClusterOptions {
 export interface SubmitOptions extends PlanOptions {
   /** Whether a local job continues when this process exits. The default is false. Jobs on a cluster always continue. */
   readonly detach?: boolean;
-  /** Called with the plan before the upload. Not called for local jobs. */
+  /** Called with the plan before the upload, instead of `onProgress` with its notes. Not called for local jobs. */
   readonly onPlan?: (plan: JobPlan) => void;
   /** Called with the progress of uploads, and with each file that the cluster already has. */
   readonly onStaging?: (event: StagingEvent) => void;
@@ -38,6 +41,20 @@ export const SUBMIT_OPTIONS: OptionNames<SubmitOptions> = { ...PLAN_OPTIONS, det
 export interface SubmissionOptions extends SubmitOptions {
   /** True for a dry run. A dry run waits longer for responses from the cluster. */
   readonly dryRun?: boolean;
+}
+
+/**
+ * Shows the plan of a job that is about to be submitted. A program without `onPlan` receives only the notes, and so does the command for a
+ * local job, because the rest of a local plan repeats the job file.
+ */
+export function showPlan(plan: JobPlan, { onPlan, onProgress }: SubmissionOptions): void {
+  if (plan.where === 'yarn' && onPlan !== undefined) {
+    onPlan(plan);
+    return;
+  }
+  for (const note of plan.notes) {
+    onProgress?.(note);
+  }
 }
 
 /** Checked job. It owns the cluster connection until the caller passes the job to `send` or `dryRunOf`. */

@@ -12,9 +12,11 @@ import { FileStorage } from '../../storage/file-storage.ts';
 import { s3Finder } from '../../storage/s3/find-s3-connection.ts';
 import { fileUri } from '../../storage/uri.ts';
 import type { HadoopCluster } from '../cluster/cluster.ts';
+import type { JobPlan } from '../plan/job-plan.ts';
 import { dryRunOf, type JobSource, openSubmission, send } from './open-submission.ts';
 import type { SubmissionOptions } from './submission.ts';
 import { planJob, submit } from './submit.ts';
+import { submitForProgram } from './submit-for-program.ts';
 
 /* Tests submissions that fail or are interrupted. integration-tests tests successful submissions. */
 
@@ -174,6 +176,44 @@ test('an aborted local submit starts nothing', async () => {
   const onStaging = (): void => controller.abort(new Error('interrupted'));
   await expect(submit(job, { local: true, localRoot, onStaging, signal: controller.signal })).rejects.toThrow('interrupted');
   expect(await readdir(localRoot)).toEqual(['cache']);
+});
+
+/** A job with a note, because it sets PATH for its programs. */
+const notedJob = { ...job, env: { PATH: '/usr/bin:/bin' } };
+const NOTE = 'env replaces the whole PATH. The shell finds commands such as node only in the folders on the new PATH.';
+
+test('a local submit prints the notes of the dry run before it starts anything', async () => {
+  const localRoot = await folder();
+  const controller = new AbortController();
+  const lines: string[] = [];
+  const onStaging = (): void => controller.abort(new Error('interrupted'));
+  const options = { local: true, localRoot, onStaging, signal: controller.signal, onProgress: (line: string) => lines.push(line) };
+  await expect(submit(notedJob, options)).rejects.toThrow('interrupted');
+  expect((await planJob(notedJob, { local: true, localRoot })).notes).toEqual([NOTE]);
+  expect(lines).toEqual([NOTE]);
+});
+
+test('onProgress receives the notes of the plan on a cluster, unless onPlan receives the plan', async () => {
+  const notesOf = async (withPlan: boolean) => {
+    const { cluster } = await clusterWith(() => {}, true);
+    const lines: string[] = [];
+    const plans: (readonly string[])[] = [];
+    const onPlan = withPlan ? { onPlan: ({ notes }: JobPlan) => void plans.push(notes) } : {};
+    const connection = await submitOn(cluster, notedJob, { ...onPlan, onProgress: (line) => lines.push(line) });
+    connection.close();
+    return { lines: lines.filter((line) => line === NOTE), plans: plans.flat().filter((line) => line === NOTE) };
+  };
+  expect(await notesOf(false)).toEqual({ lines: [NOTE], plans: [] });
+  expect(await notesOf(true)).toEqual({ lines: [], plans: [NOTE] });
+});
+
+test('onProgress of a program receives the lines about the files and the job that the command prints', async () => {
+  const { cluster } = await clusterWith(() => {}, true);
+  const lines: string[] = [];
+  const connection = await submitForProgram(job, { onProgress: (line) => lines.push(line) }, async () => cluster);
+  connection.close();
+  expect(lines).toContainEqual(expect.stringMatching(/^tony uploaded \(.+\)$/));
+  expect(lines.at(-1)).toBe(`submitted ${ID} to queue default`);
 });
 
 test('rejects a runtime on HDFS for a local job, before creating any file', async () => {

@@ -3,8 +3,9 @@ import { loadJob } from '../../conf/resolve/load-job.ts';
 import { checkOptions } from '../../platform/check-options.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import { JobHandle } from './job-handle.ts';
-import { type DryRun, dryRunOf, type JobSource, openSubmission, send } from './open-submission.ts';
+import { type DryRun, dryRunOf, type JobSource, openSubmission } from './open-submission.ts';
 import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } from './submission.ts';
+import { submitForProgram } from './submit-for-program.ts';
 
 /**
  * Packs, uploads and submits a job.
@@ -19,7 +20,7 @@ import { PLAN_OPTIONS, type PlanOptions, SUBMIT_OPTIONS, type SubmitOptions } fr
  */
 export async function submit(job: Job | string, options: SubmitOptions = {}): Promise<JobHandle> {
   checkOptions('submit', options, SUBMIT_OPTIONS);
-  return new JobHandle(await send(await openSubmission(sourceOf(job, options), options)));
+  return new JobHandle(await submitForProgram(sourceOf(job, options), options));
 }
 
 function sourceOf(job: Job | string, { onProgress }: PlanOptions): JobSource {

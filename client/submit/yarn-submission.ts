@@ -49,7 +49,7 @@ import {
   type StagedParts,
   stageParts,
 } from './parts.ts';
-import type { Submission, SubmissionOptions } from './submission.ts';
+import { type Submission, type SubmissionOptions, showPlan } from './submission.ts';
 
 /**
  * Timeout for responses from the cluster in a dry run (ms). It is longer than the timeout in a submission, because the plan is the only
@@ -149,24 +149,17 @@ class YarnSubmission implements Submission {
   readonly #checked: Checked;
   readonly #cluster: HadoopCluster;
   readonly #resourceManager: ResourceManager;
-  readonly #onPlan: (plan: JobPlan) => void;
-  readonly #onProgress: (line: string) => void;
+  readonly #options: SubmissionOptions;
   #isSubmitted = false;
 
-  constructor(
-    cluster: HadoopCluster,
-    resourceManager: ResourceManager,
-    { signal, onPlan = () => {}, onProgress = () => {} }: SubmissionOptions,
-    checked: Checked,
-  ) {
+  constructor(cluster: HadoopCluster, resourceManager: ResourceManager, options: SubmissionOptions, checked: Checked) {
     this.job = checked.job;
     this.plan = checked.plan;
-    this.signal = signal;
+    this.signal = options.signal;
     this.#checked = checked;
     this.#cluster = cluster;
     this.#resourceManager = resourceManager;
-    this.#onPlan = onPlan;
-    this.#onProgress = onProgress;
+    this.#options = options;
   }
 
   request(): SubmitRequest | null {
@@ -188,7 +181,7 @@ class YarnSubmission implements Submission {
 
   async submit(): Promise<JobConnection> {
     refuseHopeless(this.plan);
-    this.#onPlan(this.plan);
+    showPlan(this.plan, this.#options);
     const { history, place, hasStaging, parts, applicationId, s3, keytab } = this.#checked;
     const { configuration, login, storage, user } = this.#cluster;
     if (!hasStaging) {
@@ -222,7 +215,7 @@ class YarnSubmission implements Submission {
   async #tellPlacement(): Promise<void> {
     const placed = await this.#resourceManager.application(this.#checked.applicationId).catch(() => null);
     for (const note of placed === null ? [] : placementNotes(this.job, placed)) {
-      this.#onProgress(note);
+      this.#options.onProgress?.(note);
     }
   }
 

@@ -10,7 +10,7 @@ import { oneLine, printable, type Terminal, wrap } from '../../terminal/terminal
 import { fold } from '../../terminal/text-width.ts';
 import { jobTable } from '../lines/job-table.ts';
 import { LogLines } from '../lines/log-lines.ts';
-import { eventLine, reportedFailure, reportLines, stagingLine, uploadBar } from '../lines/report-lines.ts';
+import { eventLine, reportedFailure, reportLines, stagingLine, submittedLine, uploadBar } from '../lines/report-lines.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 
 const HIDE_CURSOR = '\x1b[?25l';
@@ -58,11 +58,10 @@ export class LiveOutput implements JobOutput {
     this.#draw([stagingLine(event, this.#isLocal) ?? '']);
   }
 
-  submitted({ id, queue, trackingUrl }: SubmittedNotice): void {
-    const what = this.#terminal.paint('bold', id);
-    this.#draw(
-      trackingUrl === null ? [`started ${what}`] : [`submitted ${what} to queue ${queue}`, this.#terminal.paint('dim', trackingUrl)],
-    );
+  submitted(notice: SubmittedNotice): void {
+    const { id, trackingUrl } = notice;
+    const line = submittedLine({ ...notice, id: this.#terminal.paint('bold', id) });
+    this.#draw(trackingUrl === null ? [line] : [line, this.#terminal.paint('dim', trackingUrl)]);
   }
 
   pages(url: string): void {

@@ -8,7 +8,7 @@ import { planLines, requestLines } from '../../plan/plan-lines.ts';
 import type { SubmitRequest } from '../../plan/submit-request.ts';
 import type { StagingEvent } from '../../staging/staging.ts';
 import { printable, type Terminal } from '../../terminal/terminal.ts';
-import { eventLine, reportLines, stagingLine, uploadFacts } from '../lines/report-lines.ts';
+import { eventLine, reportLines, stagingLine, submittedLine, uploadFacts } from '../lines/report-lines.ts';
 import type { JobOutput, SubmittedNotice } from './job-output.ts';
 
 /** Minimum interval (ms) between lines with metrics. Limits the size of log files. */
@@ -76,8 +76,9 @@ export class TextOutput implements JobOutput {
     return !isDue ? undefined : uploadFacts(event.name, event.sent, event.total, now - since);
   }
 
-  submitted({ id, queue, trackingUrl }: SubmittedNotice): void {
-    this.say(trackingUrl === null ? `started ${id}` : `submitted ${id} to queue ${queue}`);
+  submitted(notice: SubmittedNotice): void {
+    const { trackingUrl } = notice;
+    this.say(submittedLine(notice));
     if (trackingUrl !== null) {
       this.say(trackingUrl);
     }

@@ -21,6 +21,19 @@ export function stagingLine(event: StagingEvent, isLocal: boolean): string | und
   return event.sent === event.total ? `${event.name} ${isLocal ? 'copied' : 'uploaded'} (${formatBytes(event.total)})` : undefined;
 }
 
+/** @param queue the job's queue on the cluster. The line about a local job, which has no tracking URL, does not contain it. */
+export function submittedLine({
+  id,
+  queue,
+  trackingUrl,
+}: {
+  readonly id: string;
+  readonly queue: string;
+  readonly trackingUrl: string | null;
+}): string {
+  return trackingUrl === null ? `started ${id}` : `submitted ${id} to queue ${queue}`;
+}
+
 /**
  * Returns a line such as `runtime [#####-----] 45 % 81.0 MB of 180.0 MB 64.2 MB/s 2 s left`. Omits the bar on a narrow terminal, and the
  * amounts on a very narrow one.
