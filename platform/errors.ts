@@ -63,7 +63,7 @@ export const ERROR_CODES = {
   },
   SOURCE_NOT_FOUND: {
     exit: 2,
-    means: "The job's source folder, or one of its input folders, does not exist.",
+    means: "The job's source folder, one of its input folders, or a file that a command runs does not exist.",
     hint: 'Correct `source` (or `data`) in job.yaml, where paths are relative to its folder, or --source.',
   },
   SOURCE_UNREADABLE: {

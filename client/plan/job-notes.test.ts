@@ -26,22 +26,6 @@ test('a note lists the first excluded files, and states how to include one', () 
   ).toContain('d.key, e.key and 2 more. To include a.key, add the line !a.key');
 });
 
-test('a note names each program file that the job does not contain', () => {
-  const source = sourceOf(['a.ts', 'train.py', 'src/main.py']);
-  const of = (command: string, more = '') =>
-    notes(`framework: none\nfiles: {lib.py: /x/lib.py}\nroles: {worker: {command: ${JSON.stringify(command)}}}${more}`, { source });
-  expect(of('EPOCHS=3 python3 -u trian.py --rate 1')).toEqual([
-    'The command of role worker runs trian.py, but the job contains no such file; did you mean train.py?',
-  ]);
-  const advice = 'Correct the name, or set `source` to the folder that contains the file.';
-  expect(notes('roles: {worker: {}, evaluator: {}}', { source: null })).toEqual([
-    `The command of roles worker and evaluator runs a.ts, but the job contains no such file. ${advice}`,
-  ]);
-  const present = ['python3 ./src/main.py', 'bash train.py', 'python3 lib.py'];
-  const unknown = ['python3 -m pkg.main', 'cd x && python3 y.py', 'node $HOME/a.ts', 'python3 /opt/t.py', 'node --eval x.y', 'sleep 5.0'];
-  expect([...present, ...unknown].flatMap((command) => of(command))).toEqual([]);
-});
-
 test('a note names the largest entry of a large source folder', () => {
   const file = (path: string, size: number) => ({ type: 'file', path, size, executable: false }) as const;
   const entries = [file('a.ts', 100), file('data/a', 80e6), file('data/b', 90e6), file('old.bin', 100e6)];

@@ -2,19 +2,13 @@ import type { Job } from '../../conf/job.ts';
 import { formatBytes } from '../../conf/values/quantities.ts';
 import type { HadoopConfiguration } from '../../hadoop/configuration/configuration.ts';
 import { firstNames } from '../../platform/text/first-names.ts';
-import { programName, simpleCommands } from '../../platform/text/shell-words.ts';
-import { suggest } from '../../platform/text/suggest.ts';
 import type { JobKeytab } from '../job/job-keytab.ts';
 import type { FolderListing } from '../job/source-folder.ts';
+import { programNotes } from './program-files.ts';
 
 const ALLOWED_RUNTIMES = 'yarn.nodemanager.runtime.linux.allowed-runtimes';
 const MOST_NAMED = 5;
 const LARGE_SOURCE_BYTES = 100 * 1000 ** 2;
-
-const INTERPRETER = /^(?:python[\d.]*|node|bash|sh|Rscript|julia|perl|ruby)$/;
-/** Options that an interpreter accepts before the program file. */
-const OPTION = /^(?:-[uBOsEI]+|--[\w-]+=.*)$/;
-const FILE = /^(?:\.\/)?\w[\w./-]*\.\w+$/;
 
 export interface NotedParts {
   /** The job's source folder, or null if it has none. */
@@ -36,33 +30,6 @@ export function jobNotes(job: Pick<Job, 'master' | 'roles' | 'env' | 'files' | '
     dockerNote(job, parts.configuration),
     keytabNote(job, parts),
   ].filter((note) => note !== null);
-}
-
-/** Warns about each program file that a command names but that neither the source folder nor the job's files contain. */
-function programNotes({ roles, files }: Pick<Job, 'roles' | 'files'>, source: NotedParts['source']): string[] {
-  const missing = new Map<string, string[]>();
-  for (const role of roles) {
-    const program = programFile(role.command);
-    const shipped = [...files, ...role.files].map(({ name }) => name);
-    const isShipped = shipped.some((name) => program === name || program?.startsWith(`${name}/`));
-    if (program !== undefined && !isShipped && !source?.entries.some(({ path }) => path === program)) {
-      missing.set(program, [...(missing.get(program) ?? []), role.name]);
-    }
-  }
-  return [...missing].map(([program, names]) => {
-    const meant = suggest(program, source?.entries.map(({ path }) => path) ?? []);
-    const which = `role${names.length === 1 ? '' : 's'} ${new Intl.ListFormat('en').format(names)}`;
-    const advice =
-      meant === undefined ? '. Correct the name, or set `source` to the folder that contains the file.' : `; did you mean ${meant}?`;
-    return `The command of ${which} runs ${program}, but the job contains no such file${advice}`;
-  });
-}
-
-/** Returns the file that a command such as `python3 -u train.py` runs, or undefined if the command does not begin like this. */
-function programFile(command: string): string | undefined {
-  const [interpreter = '', ...others] = simpleCommands(command)[0]?.words ?? [];
-  const file = others.find((word) => !OPTION.test(word));
-  return INTERPRETER.test(programName(interpreter)) && file !== undefined && FILE.test(file) ? file.replace(/^\.\//, '') : undefined;
 }
 
 /** Returns notes about the files that tony-ts uploads from the source folder, or leaves out. */

@@ -26,6 +26,7 @@ import { createJobSecrets } from '../job/job-secrets.ts';
 import { listData } from '../job/source-folder.ts';
 import { jobNotes } from '../plan/job-notes.ts';
 import { localPlan } from '../plan/make-plan.ts';
+import { refuseMissingPrograms } from '../plan/program-files.ts';
 import { placeFile } from '../staging/local-file.ts';
 import { isFolderPlaced, localFailure, localRoot, placeFolder } from '../staging/local-folder.ts';
 import { removedFromCache } from '../staging/staging.ts';
@@ -43,6 +44,7 @@ export async function openLocalSubmission(job: Job, options: SubmissionOptions):
   refuseHdfs(job);
   refuseRuntime(job);
   const parts = { data: await localData(job), ...(await findSourceParts(job)) };
+  refuseMissingPrograms(job, parts.source);
   const root = options.localRoot ?? localRoot(options.env);
   const sizes = [
     ...(parts.source === null ? [] : [[CONTAINER_LAYOUT.source, parts.source] as const]),

@@ -229,6 +229,18 @@ test('rejects a runtime on HDFS for a local job, before creating any file', asyn
   expect(await readdir(localRoot)).toEqual([]);
 });
 
+test('rejects a job whose program file does not exist, before any upload, and so does a dry run', async () => {
+  const { cluster, root } = await clusterWith(() => {}, true);
+  const localRoot = await folder();
+  const misspelt = { ...job, roles: job.roles.map((role) => ({ ...role, command: 'node trian.ts' })) };
+  const refused = { code: 'SOURCE_NOT_FOUND', message: 'The command of role worker runs trian.ts, but the job contains no such file.' };
+  await expect(submitOn(cluster, misspelt)).rejects.toMatchObject(refused);
+  await expect(dryRunOn(cluster, misspelt)).rejects.toMatchObject(refused);
+  await expect(submit(misspelt, { local: true, localRoot })).rejects.toMatchObject(refused);
+  await expect(planJob(misspelt, { local: true, localRoot })).rejects.toMatchObject(refused);
+  expect([await readdir(root), await readdir(localRoot)]).toEqual([[], []]);
+});
+
 test('rejects a Job whose GPUs are hidden from quotas, before any request or upload', async () => {
   const { cluster, requests } = await clusterWith(() => {}, true);
   const roles = job.roles.map((role) => ({ ...role, resources: { ...role.resources, other: { 'yarn.io/gpu': 8 } } }));

@@ -30,6 +30,7 @@ import { dataNotes } from '../plan/data-notes.ts';
 import { jobNotes } from '../plan/job-notes.ts';
 import type { JobPlan } from '../plan/job-plan.ts';
 import { planOf } from '../plan/make-plan.ts';
+import { refuseMissingPrograms } from '../plan/program-files.ts';
 import { pythonNotes } from '../plan/python-nodes.ts';
 import { resumeMemoryNotes } from '../plan/resume-memory.ts';
 import type { SubmitRequest } from '../plan/submit-request.ts';
@@ -62,7 +63,7 @@ const DRY_RUN_MAX_WAIT_MS = 15_000;
  *
  * 1. Refuse what no cluster accepts.
  * 2. Find the job's local files, and ask the cluster what the plan needs to know.
- * 3. Refuse what the site file does not allow.
+ * 3. Refuse what cannot work, and what the site file does not allow.
  * 4. Find out which files the cluster already has.
  * 5. Plan the job.
  */
@@ -94,6 +95,7 @@ export async function openYarnSubmission(job: Job, cluster: HadoopCluster, optio
       signal,
     );
     const { local, application, site, hasStaging, keytab, masterReplacementMs } = found;
+    refuseMissingPrograms(job, local.source);
 
     const owner = await untilAborted(ownerOf(job, cluster, site), signal);
     refuseNotFinal(job, site);
