@@ -69,6 +69,14 @@ test('the step time is reported in one line, largest part first', () => {
   expect(reportLines(report({ 'train/acc': 1 }), PLAIN)).toEqual(['application_1_0001 succeeded', LOGS, 'train acc: 100.00 %']);
 });
 
+test.each(['failed', 'killed'] as const)('the report of a %s job says how to read its logs, as that of a succeeded one', (state) => {
+  expect(reportLines({ ...report({}), state, message: 'worker:0 failed' }, PLAIN)).toEqual([
+    `application_1_0001 ${state}`,
+    'worker:0 failed',
+    LOGS,
+  ]);
+});
+
 test('the reason for early stopping follows directly below the state', () => {
   const reason = 'stopped early at step 40: val_loss did not improve for 3 evaluations; best 0.31 at step 25';
   expect(reportLines({ ...report({}), message: reason }, PLAIN)).toEqual(['application_1_0001 succeeded', reason, LOGS]);

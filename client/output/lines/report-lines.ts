@@ -106,7 +106,7 @@ export function eventLine(event: JobEvent, terminal: Terminal, rows?: readonly {
 }
 
 /**
- * Returns a job's final report. For a failed job, the report contains the cause. Otherwise, it contains the results and their locations.
+ * Returns a job's final report: the cause of a failure, the places of checkpoints, summaries and logs, and the results of a succeeded job.
  */
 export function reportLines(report: EndedJob, terminal: Terminal): string[] {
   const lines: string[] = [];
@@ -128,8 +128,8 @@ export function reportLines(report: EndedJob, terminal: Terminal): string[] {
   if (report.summaryUri !== '' && report.step > 0) {
     lines.push(`summaries: ${oneLine(report.summaryUri)}`);
   }
+  lines.push(`logs: tony-ts logs ${report.id}`);
   if (report.state === 'succeeded') {
-    lines.push(`logs: tony-ts logs ${report.id}`);
     for (const [name, value] of Object.entries(withoutProfile(report.metrics))) {
       lines.push(describeMetric(oneLine(name), value));
     }
