@@ -587,6 +587,9 @@ export const ERROR_CODES = {
   },
 } as const satisfies Record<string, { exit: FailureExit; means: string; hint: string }>;
 
+/** Placeholder in default hints. */
+const JOB_ID = 'JOB_ID';
+
 export type ErrorCode = keyof typeof ERROR_CODES;
 
 /** The only error class in tony-ts. `message` describes the failure, and `hint` describes the next step for the user. */
@@ -595,10 +598,12 @@ export class TonyError extends Error {
   readonly code: ErrorCode;
   readonly hint: string;
 
-  constructor(code: ErrorCode, message: string, options: { hint?: string; cause?: unknown } = {}) {
+  /** @param options.jobId replaces the placeholder JOB_ID in the default hint */
+  constructor(code: ErrorCode, message: string, options: { hint?: string; jobId?: string; cause?: unknown } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
-    this.hint = options.hint ?? ERROR_CODES[code].hint;
+    const { jobId = JOB_ID, hint = ERROR_CODES[code].hint.replaceAll(JOB_ID, jobId) } = options;
+    this.hint = hint;
   }
 
   get exitCode(): FailureExit {

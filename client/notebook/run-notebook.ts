@@ -148,7 +148,7 @@ async function follow(job: JobConnection, { localPort, signal, say, show }: RunN
       throw error;
     }
     if (seen.state !== 'succeeded') {
-      throw new TonyError('JOB_FAILED', `${job.id} has ended: ${seen.state}: ${seen.message}`);
+      throw new TonyError('JOB_FAILED', `${job.id} has ended: ${seen.state}: ${seen.message}`, { jobId: job.id });
     }
   } finally {
     forwarded.close();

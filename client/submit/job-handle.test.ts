@@ -145,6 +145,7 @@ test('result() rejects for a failed job, with the error line and the last output
   await expect(failed.result()).rejects.toMatchObject({
     code: 'JOB_FAILED',
     message: `application_1_0001 has failed in worker:1: RangeError: no\n${lines.map((line) => `  ${line}`).join('\n')}`,
+    hint: 'Read the logs: `tony-ts logs application_1_0001`.',
   });
   expect(await failed.report()).toMatchObject({ state: 'failed', message: 'worker:1 exited with 1' });
   const silent = new JobHandle(over({ state: 'failed', message: 'no room in the queue' }));

@@ -184,7 +184,7 @@ export class JobHandle<T = unknown> {
     try {
       return (JSON.parse(bytes.toString()) as { readonly value?: unknown }).value as T;
     } catch (error) {
-      throw new TonyError('JOB_FAILED', `The result of ${this.id} cannot be read: ${messageOf(error)}.`, { cause: error });
+      throw new TonyError('JOB_FAILED', `The result of ${this.id} cannot be read: ${messageOf(error)}.`, { jobId: this.id, cause: error });
     }
   }
 
@@ -213,16 +213,17 @@ function failure({ id, state, message, failure: first }: EndedJob): TonyError {
     return new TonyError('JOB_FAILED', `${id} was killed${message === '' ? '.' : `: ${message}`}`, { hint: '' });
   }
   if (first === null) {
-    return new TonyError('JOB_FAILED', `${id} has failed: ${message}`);
+    return new TonyError('JOB_FAILED', `${id} has failed: ${message}`, { jobId: id });
   }
   const sentence = describeFailure(first, first.role);
   if (first.lines.length === 0) {
-    return new TonyError('JOB_FAILED', `${id} has failed: ${sentence}`);
+    return new TonyError('JOB_FAILED', `${id} has failed: ${sentence}`, { jobId: id });
   }
   const lines = first.lines.slice(-LAST_LINES);
   return new TonyError(
     'JOB_FAILED',
     `${id} has failed in ${first.role}:${first.index}: ${errorLine(lines) ?? sentence}\n${lines.map((line) => `  ${line}`).join('\n')}`,
+    { jobId: id },
   );
 }
 

@@ -287,6 +287,10 @@ def operator(program):
     return TonyOperator(task_id="train", conf="${folder}/job.yaml", set={"command": program}, local=True, **where)
 done = operator("python3 -c 'import tony; tony.report(loss=0.5, step=7)'").execute({"ti": Instance()})
 seen = [done["id"] == pushed["job_id"], done["state"], done["step"], done["metrics"]]
+try:
+    operator("exit 3").execute({"ti": Instance()})
+except TonyError as error:
+    seen.append([error.code, error.hint == f"Read the logs: \`tony-ts logs {pushed['job_id']}\`."])
 endless = operator("sleep 100")
 class Killing(Instance):
     def xcom_push(self, key, value):
@@ -299,7 +303,7 @@ print(json.dumps(seen))
 `;
   const { TONY_CACHE_DIR = '', HOME = '' } = environment({});
   const found = await python(script, { PYTHONPATH: `${path.join(ROOT, 'python')}:${folder}`, TONY_CACHE_DIR, HOME });
-  expect(found).toEqual([true, 'succeeded', 7, { loss: 0.5 }, ['JOB_FAILED', true]]);
+  expect(found).toEqual([true, 'succeeded', 7, { loss: 0.5 }, ['JOB_FAILED', true], ['JOB_FAILED', true]]);
 });
 
 test('outside a job, the package behaves as for a single process', async () => {

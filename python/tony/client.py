@@ -112,8 +112,8 @@ class Job:
     def check(self) -> "Job":
         """Returns this job. Raises TonyError JOB_FAILED if the job was killed or has failed."""
         if self.ended and not self.succeeded:
-            ending = "was killed" if self.state == "killed" else "has failed"
-            raise TonyError("JOB_FAILED", f"{self.id} {ending}: {self.message or 'no message'}")
+            ending, hint = ("was killed", "") if self.state == "killed" else ("has failed", f"Read the logs: `tony-ts logs {self.id}`.")
+            raise TonyError("JOB_FAILED", f"{self.id} {ending}: {self.message or 'no message'}", hint)
         return self
 
 
