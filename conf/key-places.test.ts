@@ -24,6 +24,25 @@ test.each([
 });
 
 test.each([
+  ['role: {worker: {command: x}}', 'role: is not a known key; did you mean `roles`?'],
+  ['envs: {A: b}', 'envs: is not a known key; did you mean `env`?'],
+  ['checkpiont: {everySteps: 2}', 'checkpiont: is not a known key; did you mean `checkpoint`?'],
+])('a key that is misspelt in one letter means the key beside it, not one of the same name elsewhere: %s', (line, message) => {
+  expect(atTop(line)).toContain(message);
+});
+
+test.each([
+  ['worker: {instances: 2}', 'worker: is not a known key; did you mean `roles.worker`?'],
+  ['workers: {instances: 2, comand: y}', 'workers: is not a known key; did you mean `roles.workers`?'],
+])('a mapping with keys of a role means a role: %s', (line, message) => {
+  expect(atTop(line)).toContain(message);
+});
+
+test.each(['worker: 3', 'worker: {a: b}', 'worker: {}'])('a value without keys of a role means no role: %s', (line) => {
+  expect(atTop(line)).not.toContain('roles.worker');
+});
+
+test.each([
   ['gpus: 1', 'roles.worker.gpus: is not a known key; did you mean `roles.worker.resources.gpus`?'],
   ['memory: 2g', 'did you mean `roles.worker.resources.memory`?'],
   ['processesPerTask: 2', 'did you mean `processesPerTask` at the top level?'],

@@ -1,7 +1,10 @@
+import { editDistance } from '../platform/text/suggest.ts';
 import type { JsonSchema } from './values/json-schema.ts';
 
 /** Number of places that a message lists. */
 const MOST_PLACES = 3;
+/** In shorter words, one different letter makes a different word. */
+const SHORTEST_SLIP = 4;
 
 /**
  * Returns the paths of all keys that end with these parts, in the schema's order. `max_restarts` finds `maxRestarts`. A name that users
@@ -27,6 +30,31 @@ export function placesOf(parts: readonly string[], schema: JsonSchema): string[]
   visit(schema, []);
   const distinct = new Map(found.map((path) => [path.join('.'), path]));
   return [...distinct.values()];
+}
+
+/**
+ * Returns true if the key differs in one letter from a key that the same mapping knows. Such a slip is more likely than a key of the same
+ * name elsewhere: `role` at the top level means `roles`, not the key `role` under `after`.
+ */
+export function isSlip(key: string, known: readonly string[]): boolean {
+  const plain = plainKey(key);
+  return plain.length >= SHORTEST_SLIP && known.some((each) => editDistance(plain, plainKey(each)) === 1);
+}
+
+/**
+ * Returns where a mapping belongs that stands next to `roles` although it has keys of a role, such as `roles.worker`. Returns undefined for
+ * all other mappings.
+ * @param keys the keys of the mapping
+ * @param parent the schema of the mapping that contains it
+ */
+export function placeOfRole(
+  path: readonly (string | number)[],
+  keys: readonly string[],
+  parent: JsonSchema | undefined,
+): string | undefined {
+  const role = parent?.properties?.roles?.additionalProperties;
+  const known = typeof role === 'object' ? branchesOf(role).flatMap(({ properties = {} }) => Object.keys(properties)) : [];
+  return keys.some((key) => known.includes(key)) ? [...path.slice(0, -1), 'roles', path.at(-1)].join('.') : undefined;
 }
 
 /** Returns the places of a misplaced key that are nearest to it, as text for a message. Returns undefined if there are none, or too many. */

@@ -5,7 +5,7 @@ import { isRecord } from '../platform/is-record.ts';
 import { once } from '../platform/once.ts';
 import { suggest } from '../platform/text/suggest.ts';
 import { apiVersionProblem, isUserKey } from './api-version.ts';
-import { nearestPlaces } from './key-places.ts';
+import { isSlip, nearestPlaces, placeOfRole } from './key-places.ts';
 import type { JsonSchema } from './values/json-schema.ts';
 import { meantAlternative, tooBig, typeName } from './values/schema-issues.ts';
 import { parseYaml, TOO_DEEP, YamlIndex, type YamlPath, type YamlTerms } from './yaml-document.ts';
@@ -303,7 +303,7 @@ function describeIssue(issue: z.core.$ZodIssue, terms: Described): YamlProblem[]
       return issue.keys.map((key) => ({
         path: [...path, key],
         atKey: true,
-        message: terms.unknown?.([...path, key]) ?? unknownKey(path, key, terms.schema()),
+        message: unknownKey(path, key, terms),
       }));
     case 'invalid_key':
       return [{ path, atKey: true, message: `\`${String(path.at(-1))}\` ${issue.issues[0]?.message ?? 'is not a valid name'}` }];
@@ -372,12 +372,23 @@ function describe(value: unknown): string {
   return `\`${text.length > 60 ? `${text.slice(0, 57)}...` : text}\``;
 }
 
-function unknownKey(path: readonly (string | number)[], key: string, root: JsonSchema): string {
-  const places = nearestPlaces([...path, key], root);
-  if (places !== undefined) {
-    return `is not a known key; did you mean ${places}?`;
+function unknownKey(path: readonly (string | number)[], key: string, { index, unknown, schema }: Described): string {
+  const own = [...path, key];
+  const parent = schemaAt(path, schema());
+  const known = Object.keys(parent?.properties ?? {});
+  const node = index.nodeAt(own);
+  const keys = isMap(node) ? node.items.map((pair) => String(pair.key)) : [];
+  if (!isSlip(key, known)) {
+    const role = placeOfRole(own, keys, parent);
+    const foreign = role === undefined ? unknown?.(own) : undefined;
+    if (foreign !== undefined) {
+      return foreign;
+    }
+    const places = role === undefined ? nearestPlaces(own, schema()) : `\`${role}\``;
+    if (places !== undefined) {
+      return `is not a known key; did you mean ${places}?`;
+    }
   }
-  const known = Object.keys(schemaAt(path, root)?.properties ?? {});
   return `is not a known key${didYouMean(key, known)}${known.length > 0 ? ` (known: ${known.join(', ')})` : ''}`;
 }
 
