@@ -35,6 +35,13 @@ test('a note names the largest entry of a large source folder', () => {
   expect(notes('roles: {worker: {}}', { source: { entries: [file('a.ts', 99e6)], withheld: [] } })).toEqual([]);
 });
 
+test('a note says that `gpus` requests GPUs if a role requests them under the name of another system', () => {
+  expect(notes('roles: {worker: {resources: {nvidia.com/gpu: 1}}}')).toEqual([
+    "roles.worker requests nvidia.com/gpu, which is the name of GPUs in Kubernetes. To request YARN's GPUs (yarn.io/gpu), and to assign them to the program, write `gpus` instead.",
+  ]);
+  expect(notes('roles: {worker: {resources: {gpus: 1, yarn.io/fpga: 1}}}')).toEqual([]);
+});
+
 test('a note names each place that sets PATH, and no other variable', () => {
   expect(notes('env: {PATH_TO: x}\nroles: {worker: {env: {A: b}}}')).toEqual([]);
   expect(notes('env: {PATH: /opt/bin}\nroles: {worker: {}, evaluator: {env: {PATH: /usr/bin}}}')).toEqual([

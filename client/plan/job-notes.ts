@@ -27,6 +27,7 @@ export function jobNotes(job: Pick<Job, 'master' | 'roles' | 'env' | 'files' | '
     ...programNotes(job, parts.source),
     ...sourceNotes(parts.source),
     pathNote(job),
+    gpuNote(job),
     dockerNote(job, parts.configuration),
     keytabNote(job, parts),
   ].filter((note) => note !== null);
@@ -71,6 +72,15 @@ function pathNote({ env, roles }: Pick<Job, 'env' | 'roles'>): string | null {
   return places.length === 0
     ? null
     : `${places.join(' and ')} ${places.length === 1 ? 'replaces' : 'replace'} the whole PATH. The shell finds commands such as node only in the folders on the new PATH.`;
+}
+
+/** Warns about a resource type such as `nvidia.com/gpu`, which means the GPUs of a node in Kubernetes, but on YARN only those of a device plugin. */
+function gpuNote({ roles }: Pick<Job, 'roles'>): string | null {
+  const requested = roles.flatMap(({ name, resources }) => Object.keys(resources.other).map((type) => ({ name, type })));
+  const gpu = requested.find(({ type }) => /\/gpus?$/i.test(type));
+  return gpu === undefined
+    ? null
+    : `roles.${gpu.name} requests ${gpu.type}, which is the name of GPUs in Kubernetes. To request YARN's GPUs (yarn.io/gpu), and to assign them to the program, write \`gpus\` instead.`;
 }
 
 /** Warns if a job sets `docker`. A node whose container executor does not support Docker ignores the image without an error. */
