@@ -48,9 +48,14 @@ export const TOO_MANY_ROLES = `a job has at most ${MOST_ROLES} roles`;
 export const TOO_MANY_CONDITIONS = `a role waits for at most ${MOST_ROLES} conditions`;
 
 export const taskCount = () => count(1, 100_000);
-export const vcoreCount = () => count(1, 4096);
+/** Kubernetes also accepts thousandths of a core, YARN does not. */
+const notCores: z.core.$ZodErrorMap = ({ input }) =>
+  typeof input === 'string' && /^\d+m$/.test(input)
+    ? `expected a whole number of cores such as ${Math.max(1, Math.ceil(Number.parseInt(input, 10) / 1000))}, not thousandths of a core as in Kubernetes`
+    : 'expected a whole number of cores';
+export const vcoreCount = () => count(1, 4096, notCores);
 export const gpuCount = () => count(0, 1024);
-export const ownVcoreCount = () => count(1, 64);
+export const ownVcoreCount = () => count(1, 64, notCores);
 export const MOST_RESTARTS = 10_000;
 
 /** Accepts `alice@EXAMPLE.COM` and `service/host@REALM`. Rejects strings that kinit would treat as options. */

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { ROLE_NAME_OR_ALL } from './role-name.ts';
-import { DURATION, formatDuration, MEMORY, parseDuration, parseMemory } from './units.ts';
+import { DURATION, formatDuration, MEBIBYTE, MEMORY, parseDuration, parseMemory, writtenMemory } from './units.ts';
 
 const MEMORY_MESSAGE = 'expected a size such as 512m or 4g';
 const DURATION_MESSAGE = 'expected a duration such as 500ms, 30s, 10m or 1h30m';
@@ -16,7 +16,7 @@ export const LONGEST_DURATION_MS = 36_500 * 86_400_000;
 export function memory(description: string) {
   return z
     .string({ error: ({ input }) => (typeof input === 'number' ? withoutUnit(input) : MEMORY_MESSAGE) })
-    .regex(MEMORY, { error: MEMORY_MESSAGE })
+    .regex(MEMORY, { error: ({ input }) => (/^\d+$/.test(input ?? '') ? withoutUnit(Number(input)) : MEMORY_MESSAGE) })
     .transform((value, context) => {
       const mebibytes = parseMemory(value);
       if (mebibytes !== undefined && mebibytes <= MOST_MEMORY_MB) {
@@ -28,9 +28,16 @@ export function memory(description: string) {
     .describe(description);
 }
 
+/** Numbers below this one without a unit are meant as GiB. No program needs so few MiB, and few tasks have as many GiB. */
+const LEAST_MEBIBYTES = 64;
+
 /** A number without a unit is MiB for YARN and Slurm, and bytes for Kubernetes. */
 function withoutUnit(value: number): string {
-  return `has no unit: write ${value}g or ${value}m`;
+  if (value <= 0) {
+    return MEMORY_MESSAGE;
+  }
+  const isBytes = value >= MEBIBYTE;
+  return `has no unit: write ${isBytes ? writtenMemory(Math.ceil(value / MEBIBYTE)) : `${value}${value < LEAST_MEBIBYTES ? 'g' : 'm'}`}`;
 }
 
 export function duration(
