@@ -120,7 +120,7 @@ export const roleSchema = z.strictObject({
         .default(3),
       onExitCodes: values.onExitCodes
         .describe(
-          'Program exit codes after which tony-ts restarts the task, at most maxRestarts times. After any other exit code, the task has failed permanently. By default, a task restarts after every exit code except 0. If a signal kills the program, its exit code is 128 plus the signal number.',
+          'Program exit codes after which tony-ts restarts the task, at most maxRestarts times. After any other exit code, the task has failed permanently. By default, a task restarts after every exit code except 0, but not after errors that each run would repeat, such as a missing program file, a failed import or a syntax error. If a signal kills the program, its exit code is 128 plus the signal number.',
         )
         .optional(),
     })

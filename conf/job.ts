@@ -164,7 +164,7 @@ export interface Role {
     readonly policy: 'never' | 'on-failure';
     /** Maximum number of restarts of one task after failures that the cluster has not caused. */
     readonly maxRestarts: number;
-    /** Exit codes after which the task restarts. If null, the task restarts after every exit code except 0. */
+    /** Exit codes after which the task restarts. If null, all codes except 0, but not after errors that each run would repeat. */
     readonly onExitCodes: readonly number[] | null;
   };
   /** Time limit in ms for each run of a task's program, or null for no limit. */
