@@ -30,6 +30,7 @@ test('closing removes the files that containers copied to this machine', async (
     log: pino({ level: 'silent' }),
     host: '127.0.0.1',
   });
+  expect(await negotiator.register()).toMatchObject({ queue: frozen({ roles: [worker] }).job.queue });
   negotiator.ask(worker, 1);
   const [container] = (await given) as readonly [Container];
   const folder = path.join(directory, container.id);

@@ -112,7 +112,7 @@ export class LocalNegotiator implements Negotiator {
       maximum: {},
       resourceTypes: [...new Set(this.#options.frozen.job.roles.flatMap((role) => Object.keys(askedResources(role))))],
       countsAll: true,
-      queue: 'local',
+      queue: this.#options.frozen.job.queue,
       survivors: survivors.map(containerOf),
     };
   }
