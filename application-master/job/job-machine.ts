@@ -1,6 +1,7 @@
 import type { FrozenJob, Job, Role } from '../../conf/job.ts';
 import { conditionsOf, inGang } from '../../conf/role-conditions.ts';
 import { endStateOf } from '../../conf/status/task-failure.ts';
+import { exitText } from '../../hadoop/yarn/container-exit.ts';
 import { assignContainers, wantedTasks } from './container-requests.ts';
 import { forget, noteLostNode } from './ending.ts';
 import { heardFromExecutor } from './executors.ts';
@@ -323,7 +324,7 @@ function containerEnded(transition: Transition, event: Extract<Event, { type: 'c
 function recordEnd(transition: Transition, { containerId, end, exitStatus }: Extract<Event, { type: 'container-ended' }>): void {
   const slot = transition.state.byContainer.get(containerId);
   const ending = transition.state.ending.get(containerId);
-  const detail = `${end}, exit status ${exitStatus}`;
+  const detail = exitText(exitStatus, end);
   if (slot !== undefined) {
     transition.recordTask('container-ended', transition.task(slot), { message: detail });
   } else if (ending !== undefined && ending.index >= 0) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { containerEnd, describeExit, unusableFile } from './container-exit.ts';
+import { containerEnd, describeExit, exitText, unusableFile } from './container-exit.ts';
 
 test.each([
   [0, '', 'exited'],
@@ -21,6 +21,20 @@ test.each([
   [-108, '', 'preempted'],
 ])('exit status %i with "%s" means %s', (status, diagnostics, end) => {
   expect(containerEnd(status, diagnostics)).toBe(end);
+});
+
+test.each([
+  [-105, 'stopped-by-master', 'the container was stopped by its ApplicationMaster (exit status -105)'],
+  [-100, 'released', 'the container was released (exit status -100)'],
+  [-100, 'node-lost', 'the node was lost (exit status -100)'],
+  [3, 'exited', 'the container exited with 3'],
+  [137, 'exited', 'the container was terminated by SIGKILL (exit 137)'],
+] as const)('events explain exit status %i (%s) in words', (status, end, text) => {
+  expect(exitText(status, end)).toBe(text);
+});
+
+test.each([-1000, -101, -102, -103, -104, -105, -106, -107, -108, -109])('the exit status %i of YARN has an explanation', (status) => {
+  expect(exitText(status, containerEnd(status, ''))).not.toContain('exited with');
 });
 
 test("describes the cause without YARN's repetitions", () => {

@@ -82,13 +82,25 @@ const SIGNALS: ReadonlyMap<number, string> = new Map([
 
 const DIAGNOSTICS_CHARACTERS = 600;
 
+/** Returns a sentence about a container's exit, without YARN's diagnostics and without a full stop. */
+function exitSentence(exitStatus: number, end: ContainerEnd): string {
+  const known = exitStatus === ABORTED ? ABORTED_SENTENCES[end] : SENTENCES.get(exitStatus);
+  const signal = SIGNALS.get(exitStatus);
+  return (
+    known ??
+    (signal === undefined ? `The container exited with ${exitStatus}` : `The container was terminated by ${signal} (exit ${exitStatus})`)
+  );
+}
+
+/** Explains a container's exit for a list of events. Adds the exit status if YARN has set it, because its logs contain only the number. */
+export function exitText(exitStatus: number, end: ContainerEnd): string {
+  const sentence = exitSentence(exitStatus, end);
+  return `${sentence.charAt(0).toLowerCase()}${sentence.slice(1)}${exitStatus < 0 ? ` (exit status ${exitStatus})` : ''}`;
+}
+
 /** Explains a container's exit in one sentence. Appends YARN's diagnostics if they add information. */
 export function describeExit(exitStatus: number, diagnostics: string): string {
-  const known = exitStatus === ABORTED ? ABORTED_SENTENCES[containerEnd(exitStatus, diagnostics)] : SENTENCES.get(exitStatus);
-  const signal = SIGNALS.get(exitStatus);
-  const what =
-    known ??
-    (signal === undefined ? `The container exited with ${exitStatus}` : `The container was terminated by ${signal} (exit ${exitStatus})`);
+  const what = exitSentence(exitStatus, containerEnd(exitStatus, diagnostics));
   const message = withoutBoilerplate(diagnostics);
   return message === '' || exitStatus === 0 ? `${what}.` : `${what}: ${message}`;
 }

@@ -6,7 +6,7 @@ const at = new Date(2026, 10, 21, 14, 3, 44).getTime();
 test("lostNodes finds the lost nodes in a job's events", () => {
   const lost = lostNodes([
     { at, type: 'node-lost', node: 'node2:8041', message: 'it ran 1 task of the job' },
-    { at, type: 'container-ended', node: 'node2:8041', message: 'node-lost, exit status -100' },
+    { at, type: 'container-ended', node: 'node2:8041', message: 'the node was lost (exit status -100)' },
     { at, type: 'node-lost' },
     { at: at + 60_000, type: 'node-lost', node: 'node2:8041' },
   ]);

@@ -102,7 +102,7 @@ describe('the timeline of a task', () => {
       { at: 600, type: 'task-requested', ...WORKER },
       { at: 650, type: 'task-requested', ...WORKER },
       { at: 700, type: 'container-allocated', ...SECOND },
-      { at: 710, type: 'container-ended', message: 'exited, exit status 3', ...FIRST },
+      { at: 710, type: 'container-ended', message: 'the container exited with 3', ...FIRST },
     ]);
     expect(phases(task).slice(3)).toEqual([
       ['running', 410, 500],
