@@ -239,9 +239,12 @@ function heartbeat(transition: Transition, event: Said<'heartbeat'>): void {
     return;
   }
   const metrics = Object.entries(progress.metrics).filter(([, value]) => Number.isFinite(value));
+  // A program that has just started has reported no step yet.
+  const { step, reportedStep } = progress.step > 0 ? { step: progress.step, reportedStep: progress.step } : task.progress;
   transition.update(slot, {
     progress: {
-      step: progress.step,
+      step,
+      reportedStep,
       total: progress.total ?? 0,
       metrics: Object.fromEntries([...Object.entries(task.progress.metrics), ...metrics].slice(-LIMITS.metrics)),
     },

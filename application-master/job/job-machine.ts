@@ -348,6 +348,6 @@ function freshTask(job: Job, place: TaskPlace, slot: number, now: number): Task 
     generation: asGeneration(0),
     exit: null,
     startedAt: null,
-    progress: { step: 0, total: 0, metrics: {} },
+    progress: { step: 0, reportedStep: 0, total: 0, metrics: {} },
   };
 }

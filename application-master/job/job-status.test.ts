@@ -113,6 +113,29 @@ describe('a job that recovers', () => {
     expect(job.status()).toMatchObject({ state: 'recovering', step: 3850, checkpointStep: 3850 });
     expect(job.task('worker:0').step).toBe(3850);
   });
+
+  test('a failed job keeps the step of its metrics, although the programs of later generations have reported none', () => {
+    const job = JobScenario.running(frozen({ roles: [workers()] }));
+    const report = (step: number, metrics: Readonly<Record<string, number>>) => {
+      const container = job.container('worker:0');
+      const progress = { step, total: 0, metrics, checkpointStep: 0, notices: [], ending: false, earlyEnd: null, lostRank: null };
+      const { generation } = job.state;
+      job.say({ type: 'heartbeat', containerId: container, generation, clock: job.clock(container), usage: null, progress } as never);
+    };
+    report(41, { loss: 0.5 });
+    for (let failures = 0; job.status().state !== 'failed'; failures++) {
+      expect(failures).toBeLessThan(10);
+      job.wait(60_000);
+      job.exit(job.container('worker:1'), 7);
+      job.serve();
+      if (job.status().state === 'running') {
+        report(0, {});
+        expect(job.status()).toMatchObject({ step: 0, metrics: { loss: 0.5 } });
+      }
+    }
+    expect(job.status()).toMatchObject({ state: 'failed', step: 41, metrics: { loss: 0.5 } });
+    expect(job.task('worker:0')).toMatchObject({ step: 41, metrics: { loss: 0.5 } });
+  });
 });
 
 test('the status names the time of the submission, but no time after the start of the ApplicationMaster', () => {

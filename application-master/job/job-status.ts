@@ -159,7 +159,13 @@ function isListed(task: Task): boolean {
 
 /** Returns rank 0's step, or the highest step of any task if no task has a rank. */
 function stepOf(state: MachineState): number {
-  return state.tasks.find((task) => task.rank === 0)?.progress.step ?? Math.max(0, ...state.tasks.map((task) => task.progress.step));
+  const first = state.tasks.find((task) => task.rank === 0);
+  return first === undefined ? Math.max(0, ...state.tasks.map((task) => taskStep(state, task))) : taskStep(state, first);
+}
+
+/** Returns the step from which the task continues or, after the job's end, the step of its metrics. */
+function taskStep({ decision }: MachineState, { progress }: Task): number {
+  return decision === null ? progress.step : progress.reportedStep;
 }
 
 function taskStatus(state: MachineState, task: Task, now: number): TaskStatus {
@@ -176,7 +182,7 @@ function taskStatus(state: MachineState, task: Task, now: number): TaskStatus {
     containerId: place?.id ?? null,
     node: place?.node ?? null,
     nodeHttp: place?.nodeHttp ?? null,
-    step: task.progress.step,
+    step: taskStep(state, task),
     metrics: task.progress.metrics,
     usage: task.executor?.usage ?? null,
     silentMs: task.executor === null ? null : Math.max(0, Math.max(now, state.now) - task.executor.lastHeard),

@@ -18,7 +18,7 @@ function progress(...tasks: Example[]): number {
       index: 0,
       rank,
       state: of,
-      progress: { step, total, metrics: {} },
+      progress: { step, reportedStep: step, total, metrics: {} },
     })),
   };
   return progressOf(state as unknown as MachineState);

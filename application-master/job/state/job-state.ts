@@ -165,7 +165,14 @@ export interface Task {
   readonly exit: ProgramEnd | null;
   /** Time at which the newest program started, or null if no program has started. */
   readonly startedAt: number | null;
-  readonly progress: { readonly step: number; readonly total: number; readonly metrics: Readonly<Record<string, number>> };
+  readonly progress: {
+    /** Step from which the program continues. When its generation ends, the steps since the checkpoint are lost. */
+    readonly step: number;
+    /** Newest step that the program has reported, in any generation. `metrics` are those of this step. */
+    readonly reportedStep: number;
+    readonly total: number;
+    readonly metrics: Readonly<Record<string, number>>;
+  };
 }
 
 export interface TaskContainer extends Container {
