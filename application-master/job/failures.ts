@@ -1,4 +1,4 @@
-import type { Role } from '../../conf/job.ts';
+import type { FrozenJob, Role } from '../../conf/job.ts';
 import { inGang } from '../../conf/role-conditions.ts';
 import { describeFailure, describeStderr } from '../../conf/status/event-text.ts';
 import { lastErrorLine } from '../../conf/status/last-error-line.ts';
@@ -315,12 +315,26 @@ export function restartPause(transition: Transition, slot: number): number {
 export function failureDiagnostics(state: MachineState, { task, facts }: Failure, end: string): string {
   const stderr = describeStderr(facts);
   const next = stderr === '' ? ` See its log: tony-ts logs ${state.frozen.jobId} ${nameOf(task)}` : '';
-  const advice = isWithoutModule(facts) && jobOf(state).python.type === 'requirements' ? ` ${HIDDEN_PACKAGES}` : '';
+  const advice = isWithoutModule(facts) ? ` ${moduleAdvice(state.frozen, task.role)}` : '';
   return `${nameOf(task)} ${end}: ${describeFailure(facts, task.role.name)}.${next}${advice}${stderr}${describeFirstFailure(state, task, facts)}`;
 }
 
-const HIDDEN_PACKAGES =
-  "The node's own packages are not visible to this job, because it uses python.requirements: add the module to the requirements.";
+/** Returns the next step if a Python program does not find a module, which depends on the origin of the job's Python packages. */
+function moduleAdvice({ job: { python }, cluster }: FrozenJob, role: Role): string {
+  switch (python.type) {
+    case 'requirements':
+      return "The node's own packages are not visible to this job, because it uses python.requirements: add the module to the requirements.";
+    case 'archive':
+      return 'If the module is an installed package, add it to the environment that python.archive names.';
+    case 'system':
+      if (cluster.kind === 'yarn' && role.docker !== null) {
+        return `If the module is an installed package, add it to the image that roles.${role.name}.docker names.`;
+      }
+      return cluster.kind === 'local'
+        ? 'If the module is an installed package, activate a virtual environment that has it before you submit the job, or list it in python.requirements.'
+        : "If the module is an installed package, the node's Python does not have it: list it in python.requirements, or name another Python (docs/frameworks.md#python-on-the-nodes).";
+  }
+}
 
 /** Returns true if a Python program failed because a module is not installed. */
 function isWithoutModule({ lines }: TaskFailure): boolean {

@@ -601,15 +601,27 @@ describe('failing programs', () => {
     expect(own.status()).toMatchObject({ state: 'running', generations: 2 });
   });
 
-  it("a missing module fails the job with the advice to add it, if the node's own packages are hidden", () => {
-    const message = (python: PythonEnvironment): string => {
-      const scene = JobScenario.running(frozen({ python, roles: [workers()] }));
-      scene.exit('c2', 1, { stderr: "ModuleNotFoundError: No module named 'torch'", permanent: true });
-      return scene.status().message;
-    };
-    const requirements = { type: 'requirements', file: '/job/requirements.txt', version: null, platform: null } as const;
-    expect(message(requirements)).toContain("exited with code 1. The node's own packages are not visible to this job");
-    expect(message({ type: 'system' })).not.toContain('visible');
+  const requirements = { type: 'requirements', file: '/job/requirements.txt', version: null, platform: null } as const;
+  const archive = { type: 'archive', path: 'hdfs://nn/torch.tar.gz' } as const;
+  const local = { cluster: { kind: 'local', directory: '/jobs' } } as const;
+  it.each([
+    [{ python: requirements }, {}, "The node's own packages are not visible to this job"],
+    [{ python: archive }, {}, 'add it to the environment that python.archive names'],
+    [{}, {}, 'list it in python.requirements, or name another Python (docs/frameworks.md#python-on-the-nodes)'],
+    [{}, { docker: { image: 'a', mounts: [], network: null } }, 'add it to the image that roles.worker.docker names'],
+    [local, {}, 'activate a virtual environment that has it before you submit the job'],
+  ] as const)('a missing Python module fails the job with the advice where to add it: %j %j', (job, role, advice) => {
+    const { cluster, ...keys }: { cluster?: (typeof local)['cluster']; python?: PythonEnvironment } = job;
+    const given = frozen({ ...keys, roles: [workers(role)] });
+    const scene = JobScenario.running(cluster === undefined ? given : { ...given, cluster });
+    scene.exit('c2', 1, { stderr: "ModuleNotFoundError: No module named 'torch'", permanent: true });
+    expect(scene.status().message).toContain(advice);
+  });
+
+  it('another error of Python gets no advice about modules', () => {
+    const scene = JobScenario.running(frozen({ roles: [workers()] }));
+    scene.exit('c2', 1, { stderr: 'SyntaxError: invalid syntax', permanent: true });
+    expect(scene.status().message).not.toContain('module');
   });
 
   it('a failing program restarts alone when it has no rank', () => {
