@@ -188,7 +188,7 @@ async function localRuntime(job: Job, onProgress: (line: string) => void): Promi
   if (job.runtime === 'system' || (job.runtime === 'default' && frameworkOf(job.framework).trainingLibrary !== 'always')) {
     return null;
   }
-  return builtTree(CONTAINER_LAYOUT.runtime, await runtimeFor(job, onProgress));
+  return builtTree(CONTAINER_LAYOUT.runtime, await runtimeFor(job, onProgress, { isLocal: true }));
 }
 
 async function localTensorBoard(job: Job, onProgress: (line: string) => void): Promise<LocalResource | null> {

@@ -32,9 +32,9 @@ import { sideBySide } from '../terminal/side-by-side.ts';
 // the part.
 
 /** Returns the runtime for a job that sets `runtime: default` or `runtime: gpu`. */
-export async function runtimeFor(job: Job, onProgress: (line: string) => void): Promise<Runtime> {
+export async function runtimeFor(job: Job, onProgress: (line: string) => void, where: { readonly isLocal: boolean }): Promise<Runtime> {
   const { runtimeForJob } = await import('../runtime/runtime-for-job.ts');
-  return runtimeForJob(job, onProgress);
+  return runtimeForJob(job, onProgress, where);
 }
 
 /** Returns TensorBoard, or null if the job does not run TensorBoard or the build fails. */
@@ -106,7 +106,7 @@ export async function findLocalParts(job: Job, onProgress: (line: string) => voi
   return {
     ...parts,
     data,
-    runtime: job.runtime === 'default' || job.runtime === 'gpu' ? archiveOf(await runtimeFor(job, onProgress)) : null,
+    runtime: job.runtime === 'default' || job.runtime === 'gpu' ? archiveOf(await runtimeFor(job, onProgress, { isLocal: false })) : null,
     tensorboard: archiveOf(await tensorBoardFor(job, onProgress)),
     pythonEnvironment: environmentPart(await environmentFor(job, onProgress)),
   };
