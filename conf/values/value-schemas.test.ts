@@ -26,3 +26,7 @@ test.each([
 ])('the message about %j vcores says that a number of whole cores is expected', (value, message) => {
   expect(messageOf(vcoreCount(), value)).toBe(message);
 });
+
+test.each(['4g', '4G', '4gb', '4GB', '4Gi', '4GiB', '4 GiB'])('accepts %s, as docs/job-yaml.md says', (value) => {
+  expect(memory('').parse(value)).toBe(4096);
+});
