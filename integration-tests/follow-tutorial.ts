@@ -11,6 +11,9 @@ import type { ReadersShell } from './readers-shell.ts';
  *   <!-- until: PATTERN -->          the reader repeats the commands until the output matches
  *   <!-- ends with its task -->      the command may fail, because it ends the program of its own task
  *   <!-- exits with N: TEXT -->      the command fails with this exit code, and prints this text
+ *   <!-- on a cluster -->            a reader without a cluster skips the commands
+ *   <!-- on your machine -->         a reader with a cluster skips the commands
+ * A reader without a cluster adds --local to each `tony-ts submit`.
  * JOB_ID is the job that the tutorial has submitted last.
  */
 
@@ -22,13 +25,15 @@ export interface TutorialOptions {
   readonly adapt: (text: string) => string;
   /** Commands that cannot run in the test. */
   readonly skipped: readonly RegExp[];
+  /** Whether the reader has no cluster. */
+  readonly isLocal?: boolean;
 }
 
 /**
  * @param name for example `docs/tutorials/pytorch.md`
  * @returns the number of commands that have run
  */
-export async function followTutorial(name: string, { shell, folder, adapt, skipped }: TutorialOptions): Promise<number> {
+export async function followTutorial(name: string, { shell, folder, adapt, skipped, isLocal = false }: TutorialOptions): Promise<number> {
   const document = (await readDocuments()).find((each) => each.name === name);
   if (document === undefined) {
     throw new Error(`there is no document ${name}`);
@@ -40,10 +45,11 @@ export async function followTutorial(name: string, { shell, folder, adapt, skipp
     const file = /^file: (\S+)$/.exec(block.note)?.[1];
     if (file !== undefined) {
       await writeFile(path.join(folder, file), `${adapt(block.text)}\n`);
-    } else if (block.language === 'sh') {
+    } else if (block.language === 'sh' && block.note !== (isLocal ? 'on a cluster' : 'on your machine')) {
       for (const { text, place } of commandsOf(block)) {
         if (!skipped.some((pattern) => pattern.test(text))) {
-          const command = adapt(text).replaceAll('JOB_ID', job);
+          const own = isLocal ? text.replace(/^tony-ts submit (?!.*--local)/, 'tony-ts submit --local ') : text;
+          const command = adapt(own).replaceAll('JOB_ID', job);
           const output = await follow(shell, folder, { command, place, note: block.note });
           commands += 1;
           job = text.startsWith('tony-ts submit') ? ([...output.matchAll(/\b(application|local)_\d+_\d+/g)].at(-1)?.[0] ?? job) : job;

@@ -30,9 +30,15 @@ export class ReadersShell {
   /**
    * @param folder receives the programs and the home folder
    * @param own variables of the user, such as HADOOP_USER_NAME or KRB5CCNAME
+   * @param cluster the reader's cluster, or null for a reader without one
    * @param hdfsUser the user of `hdfs` on a cluster without Kerberos
    */
-  static async open(folder: string, cluster: TestCluster, own: Readonly<Record<string, string>>, hdfsUser: string): Promise<ReadersShell> {
+  static async open(
+    folder: string,
+    cluster: TestCluster | null,
+    own: Readonly<Record<string, string>>,
+    hdfsUser = '',
+  ): Promise<ReadersShell> {
     const [bin, home] = [path.join(folder, 'bin'), path.join(folder, 'home')];
     await Promise.all([mkdir(bin), mkdir(home)]);
     const inherited = Object.entries(process.env).filter(
@@ -40,8 +46,10 @@ export class ReadersShell {
         entry[1] !== undefined && !/^(HADOOP_|TONY_|VITEST|NODE_OPTIONS$|FORCE_COLOR$|DISPLAY$|WAYLAND_DISPLAY$)/.test(entry[0]),
     );
     await script(path.join(bin, 'tony-ts'), `exec '${process.execPath}' '${path.join(ROOT, 'dist', 'tony-ts.js')}' "$@"`);
-    const java = (await cluster.clientProgram('org.apache.hadoop.fs.FsShell')).map((word) => `'${word}'`).join(' ');
-    await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\nHADOOP_USER_NAME='${hdfsUser}' exec ${java} "$@"`);
+    if (cluster !== null) {
+      const java = (await cluster.clientProgram('org.apache.hadoop.fs.FsShell')).map((word) => `'${word}'`).join(' ');
+      await script(path.join(bin, 'hdfs'), `[ "$1" = dfs ] || exit 2\nshift\nHADOOP_USER_NAME='${hdfsUser}' exec ${java} "$@"`);
+    }
     return new ReadersShell({
       ...Object.fromEntries(inherited),
       NO_COLOR: '1',
@@ -49,7 +57,7 @@ export class ReadersShell {
       HOME: home,
       PATH: `${bin}${path.delimiter}${process.env.PATH ?? ''}`,
       TONY_CACHE_DIR: process.env.TONY_CACHE_DIR ?? path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'tony-ts'),
-      TONY_CLUSTER_OFFSET: String(cluster.offset),
+      ...(cluster !== null && { TONY_CLUSTER_OFFSET: String(cluster.offset) }),
     });
   }
 
