@@ -21,6 +21,7 @@ const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^(mkdir|tar xzf|.*\bpip config) .*(\/opt\/tony-ts|index-url)/, 'it changes folders of this machine; firewall.test.ts runs it'],
   [/^\/opt\/tony-ts\//, 'it needs an installation in /opt; firewall.test.ts runs it'],
   [/^pip install /, 'it would change the Python packages of this machine; python-package.test.ts runs the package'],
+  [/^npx tsc --noEmit false |^node build\/client\.js$/, 'tools/documents.test.ts runs it'],
   [/^conda pack /, 'it needs conda; python-packages.test.ts ships a packed environment'],
   [/^npm run build$/, 'this test runs the built package'],
   [/^npm run cluster -- down$/, 'the remaining tests need the cluster'],

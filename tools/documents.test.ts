@@ -205,6 +205,25 @@ test('every ts block compiles without type errors', async () => {
   expect(output.split('\n').filter((line) => line.includes(path.basename(folder)))).toEqual([]);
 });
 
+test('the documented commands compile a program with the documented tsconfig.json, so that every supported Node.js runs it', async () => {
+  const [configuration] = blocks.filter(({ document, language }) => document === 'docs/getting-started.md' && language === 'json');
+  const [compile, run] = blocks
+    .filter(({ document, language }) => document === 'docs/library.md' && language === 'sh')
+    .flatMap((block) => commandsOf(block).map(({ text }) => text))
+    .filter((text) => /^(?:npx tsc|node build)/.test(text));
+  const folder = await mkdtemp(path.join(ROOT, '.cache', 'compiled-'));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const files = {
+    'package.json': '{"type": "module"}',
+    'tsconfig.json': configuration?.text ?? '',
+    'client.ts': "import { answer } from './answer.ts';\n\nprocess.stdout.write(String(answer));\n",
+    'answer.ts': 'export const answer: number = 42;\n',
+  };
+  await Promise.all(Object.entries(files).map(([name, text]) => writeFile(path.join(folder, name), text)));
+  const { stdout } = await promisify(execFile)('sh', ['-c', `${compile} && ${run}`], { cwd: folder });
+  expect(stdout).toBe('42');
+});
+
 test('every function that docs/library.md names is exported', async () => {
   const library: object = await import('../client/index.ts');
   const [page] = documents.filter(({ name }) => name === 'docs/library.md');
