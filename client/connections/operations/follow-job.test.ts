@@ -278,10 +278,10 @@ function show(screen: readonly string[], piece: string): string[] {
   return lines;
 }
 
-test('the output of status ends with the cause of a failure', () => {
+test('the output of status ends with the cause of a failure and the way to its logs', () => {
   const failed = status({ state: 'failed', message: 'worker:0 exited with 3.\nboom\nRaise it.' });
   const lines = statusLines(failed, terminalOf({ columns: 80 }, {}), 1000);
-  expect(lines.slice(-4)).toEqual([`${ID} failed`, 'worker:0 exited with 3.', '  boom', '  Raise it.']);
+  expect(lines.slice(-5)).toEqual([`${ID} failed`, 'worker:0 exited with 3.', '  boom', '  Raise it.', `logs: tony-ts logs ${ID}`]);
   expect(lines.filter((line) => line.includes('exited with 3'))).toHaveLength(1);
   const urls = { pages: 'http://rm', tracking: 'http://rm' };
   const waiting = statusLines(unreported({ state: 'waiting', message: 'full', urls }), terminalOf({}, {}), 0);
