@@ -280,7 +280,7 @@ test.each(['SIGINT', 'SIGKILL'] as const)('on this machine, a job ends with the 
   const { exitCode, stdout } = await following.result;
   if (signal === 'SIGINT') {
     expect(exitCode).toBe(130);
-    expect(stdout).toMatch(new RegExp(`${id} killed\nThe user interrupted the command that ran the job\\.\n$`));
+    expect(stdout).toMatch(new RegExp(`${id} killed\nThe user interrupted the command that ran the job\\.\nlogs: tony-ts logs ${id}\n$`));
   }
   await until(async () => (await run(['status', id])).stdout.includes(`${id} killed`), { describe: 'the job is killed' });
 });

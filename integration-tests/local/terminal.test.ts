@@ -164,7 +164,7 @@ test('Ctrl-C asks whether to continue or to kill the job', async () => {
   terminal.type('x');
   terminal.type('k');
   const text = await ended(terminal, 1);
-  expect(text).toMatch(/local_\d+_\d+ killed\nThe user killed the job\.$/);
+  expect(text).toMatch(/local_\d+_\d+ killed\nThe user killed the job\.\nlogs: tony-ts logs local_\d+_\d+$/);
   expect(text).not.toContain('or continue (c)?');
   expect(text).toMatch(/^GET http:\S+\/tony\/api\/v1\/job: HTTP 200/m);
   expect(text.match(/^TASK /gm)).toHaveLength(1);
