@@ -83,6 +83,12 @@ test('a repeated offer and a repeated report get the same answer, and so they do
   expect(restored.offer(4).answer).toEqual([]);
 });
 
+test('a feed without partitions is complete at once', () => {
+  const feed = open({ partitions: 0 });
+  expect(feed.report(report(0)).answer).toMatchObject({ pieces: [], isComplete: true });
+  expect(feed.received).toEqual({ records: 0, isAll: true });
+});
+
 test('the plan lists wanted pieces alternately for each rank, with the door of the rank', () => {
   const feed = open({ shards: 'equal', counts: [2, 2, 2, 2], partitions: 4 });
   feed.report(report(0, { wanted: [1, 0] }));

@@ -65,7 +65,8 @@ export class PartitionFeed {
       throw new TonyError('USAGE', `the source of feed ${name} reports ${counts.length} sizes for ${partitions} partitions`);
     }
     if (shards === 'balanced') {
-      if (partitions < worldSize) {
+      // A feed without partitions ends at once.
+      if (partitions > 0 && partitions < worldSize) {
         throw new TonyError('USAGE', `feed ${name} has ${partitions} partitions, which is not enough for ${worldSize} ranks`, {
           hint: "Repartition the data, for example with df.repartition(64), or use shards='equal', which divides partitions.",
         });

@@ -91,6 +91,20 @@ class Feeding:
         """The first error of a feed, which the job cannot survive."""
         return next((each.failure for each in self._senders.values() if each.failure is not None), None)
 
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Waits until the job has received all partitions, or has ended. Returns False after `timeout` seconds.
+
+        Raises the first error of a feed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for sender in self._senders.values():
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not sender.delivered.wait(left):
+                return False
+        if self.failure is not None:
+            raise self.failure
+        return True
+
     def close(self) -> None:
         """Stops sending, because the job has ended."""
         for sender in self._senders.values():
@@ -102,6 +116,8 @@ class _Sender:
 
     def __init__(self, name: str, source: Source, epochs: int) -> None:
         self.failure: Optional[BaseException] = None
+        # Set when the job has received all partitions, and after the end.
+        self.delivered = threading.Event()
         self._name = name
         self._source = source
         self._epochs = epochs
@@ -131,6 +147,7 @@ class _Sender:
 
     def close(self) -> None:
         self._closed.set()
+        self.delivered.set()
         try:
             self._context.cancelJobGroup(self._group)
         except Exception:
@@ -151,6 +168,7 @@ class _Sender:
             ended = isinstance(error, TonyError) and error.code in ("FEED_ENDED", "JOB_NOT_FOUND")
             self.failure = None if ended else self._described(error)
             self._closed.set()
+            self.delivered.set()
 
     def _described(self, error: BaseException) -> BaseException:
         context = self._context
@@ -179,6 +197,8 @@ class _Sender:
             received = plan["received"]
             if received["isAll"] and received["records"] == 0:
                 raise TonyError("DATA_INVALID", f"the data of feed {self._name} has no records")
+            if received["isAll"]:
+                self.delivered.set()
             version = plan["version"]
             self._dispatch(plan)
 

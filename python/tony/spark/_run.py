@@ -39,7 +39,7 @@ class Run:
         self._client = client
         self._job = job
         self._result = result
-        self._feeding = feeding
+        self._feedings = [] if feeding is None else [feeding]
         self._progress = None if quiet else Progress(client, job)
         self._follower: Optional[threading.Thread] = None
         # Feeds to which this driver has sent requests.
@@ -133,7 +133,7 @@ class Run:
             if left <= 0:
                 raise TimeoutError(f"{self.id} did not end within {timeout:g} s")
             self._follower.join(left)
-            failure = None if self._feeding is None else self._feeding.failure
+            failure = next((each.failure for each in self._feedings if each.failure is not None), None)
             # A feed also fails because the job has ended, which is then not the cause.
             if failure is not None and self._follower.is_alive() and not self.status().ended:
                 self._kill_after_error()
@@ -207,9 +207,19 @@ class Run:
         if self._follower is not None:
             self._follower.join(_END_S)
 
+    def feed(self, feeds: Mapping[str, Any], epochs: int = 1) -> Feeding:
+        """Sends further DataFrames or RDDs to the running job, as `feeds` of `run` does. Returns immediately.
+
+        The programs read them with tony.feed. `wait` of the result waits until the job has received all records. Raises
+        TonyError USAGE if a feed cannot be sent.
+        """
+        feeding = prepare(feeds, whole_number("epochs", epochs, 1))
+        self._feedings.append(feeding)
+        feeding.start(self._client, self.id)
+        return feeding
+
     def _close_feeding(self) -> None:
-        feeding, self._feeding = self._feeding, None
-        if feeding is not None:
+        for feeding in self._feedings:
             feeding.close()
 
 
