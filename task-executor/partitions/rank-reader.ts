@@ -191,11 +191,7 @@ export class RankReader {
     }
     const { at, skip } = this.#current;
     const index = order.at(at);
-    if (index === 'end') {
-      this.#isOver = true;
-      return 'over';
-    }
-    const piece = index === 'unknown' || !this.#reported.has(index) ? undefined : this.#options.received.get(this.keyOf(index));
+    const piece = typeof index !== 'number' || !this.#reported.has(index) ? undefined : this.#options.received.get(this.keyOf(index));
     if (piece === undefined) {
       return null;
     }
@@ -203,12 +199,17 @@ export class RankReader {
     return { path: piece.file, epoch: at.epoch, partition, records: piece.records, skip };
   }
 
-  /** Finds the position from which the program resumes, as soon as the pieces before it are known. */
+  /**
+   * Finds the position from which the program resumes, as soon as the pieces before it are known. Moves on to the next epoch when all pieces
+   * of this one are known to have been read.
+   */
   #locate(): void {
-    if (this.#current !== null || this.#order === null || this.#isOver) {
+    if (this.#order === null || this.#isOver) {
       return;
     }
-    const found = this.#order.find(this.#position);
+    const at = this.#current === null ? null : this.#order.settle(this.#current.at);
+    const found =
+      this.#current === null ? this.#order.find(this.#position) : at && { at, skip: at === this.#current.at ? this.#current.skip : 0 };
     if (found === null) {
       this.#isOver = true;
     } else if (found !== 'unknown') {
@@ -222,11 +223,8 @@ export class RankReader {
       return;
     }
     const next = order.next(this.#current.at);
-    if (next === null) {
-      this.#isOver = true;
-    } else if (next !== 'unknown') {
-      this.#current = { at: next, skip: 0 };
-    }
+    this.#isOver = next === null;
+    this.#current = next && { at: next, skip: 0 };
     this.#evict();
     this.#changed();
   }
@@ -267,8 +265,7 @@ export class RankReader {
       }
       kept.add(index);
       unread++;
-      const next = order.next(at);
-      at = next === 'unknown' ? null : next;
+      at = order.next(at);
     }
     return { wanted, unread: null, kept };
   }

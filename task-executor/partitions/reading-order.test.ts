@@ -28,16 +28,8 @@ function orderOf(sizes: readonly number[], opening: Partial<FeedOpening> = {}): 
 }
 
 function* walk(order: ReadingOrder): Generator<{ readonly epoch: number; readonly index: number }> {
-  let at: ReadingPlace | 'unknown' | null = { epoch: 0, place: 0 };
-  while (at !== null) {
-    const index = order.at(at);
-    if (typeof index === 'number') {
-      yield { epoch: at.epoch, index };
-    }
-    at = order.next(at);
-    if (at === 'unknown') {
-      throw new Error('a complete list has no unknown pieces');
-    }
+  for (let at: ReadingPlace | null = { epoch: 0, place: 0 }; at !== null; at = order.next(at)) {
+    yield { epoch: at.epoch, index: order.at(at) as number };
   }
 }
 
@@ -84,9 +76,9 @@ test('a position leads to the record that follows it', () => {
         expect(found === null || (found !== 'unknown' && found.skip === 0)).toBe(true);
         return;
       }
-      let at: ReadingPlace | 'unknown' | null = found === null || found === 'unknown' ? null : found.at;
+      let at: ReadingPlace | null = found === null || found === 'unknown' ? null : found.at;
       let skip = found === null || found === 'unknown' ? 0 : found.skip;
-      while (at !== null && at !== 'unknown' && (sizes[order.at(at) as number] as number) <= skip) {
+      while (at !== null && (sizes[order.at(at) as number] as number) <= skip) {
         skip = 0;
         at = order.next(at);
       }
@@ -105,4 +97,9 @@ test('while pieces are missing, only the known ones of the first epoch can be re
   expect(order.at({ epoch: 0, place: 2 })).toBe('unknown');
   expect(order.find({ epoch: 0, records: 7 })).toEqual({ at: { epoch: 0, place: 2 }, skip: 0 });
   expect(order.find({ epoch: 1, records: 2 })).toBe('unknown');
+  // The place turns out to be the end of the epoch when no further piece is assigned.
+  expect(order.settle({ epoch: 0, place: 2 })).toEqual({ epoch: 0, place: 2 });
+  order.isComplete = true;
+  expect(order.settle({ epoch: 0, place: 2 })).toEqual({ epoch: 1, place: 0 });
+  expect(order.settle({ epoch: 1, place: 2 })).toBeNull();
 });

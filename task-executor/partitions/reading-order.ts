@@ -48,16 +48,17 @@ export class ReadingOrder {
     return seed === null || (epoch === 0 && shards === 'balanced') ? place : (this.#order(epoch, seed)[place] as number);
   }
 
-  /** Returns the place after this one, `null` after the last epoch, or 'unknown' if the pieces before it are not all known yet. */
-  next({ epoch, place }: ReadingPlace): ReadingPlace | 'unknown' | null {
-    const found = this.at({ epoch, place: place + 1 });
-    if (found === 'unknown') {
-      return this.isComplete || place + 1 > this.pieces.length ? 'unknown' : { epoch, place: place + 1 };
+  /** Returns the place after this one, which may not be known yet, or null after the last epoch. */
+  next({ epoch, place }: ReadingPlace): ReadingPlace | null {
+    return this.settle({ epoch, place: place + 1 });
+  }
+
+  /** Returns the place itself, or the beginning of the next epoch if the place turns out to be the end of its epoch. Returns null after the last epoch. */
+  settle(at: ReadingPlace): ReadingPlace | null {
+    if (this.at(at) !== 'end') {
+      return at;
     }
-    if (found !== 'end') {
-      return { epoch, place: place + 1 };
-    }
-    return epoch + 1 < this.#opening.epochs ? { epoch: epoch + 1, place: 0 } : null;
+    return at.epoch + 1 < this.#opening.epochs && this.pieces.length > 0 ? { epoch: at.epoch + 1, place: 0 } : null;
   }
 
   /**
@@ -72,8 +73,8 @@ export class ReadingOrder {
         return skip === 0 ? { at: { epoch, place }, skip } : 'unknown';
       }
       if (index === 'end') {
-        const at = { epoch: epoch + 1, place: 0 };
-        return epoch + 1 < this.#opening.epochs && this.pieces.length > 0 ? { at, skip: 0 } : null;
+        const at = this.settle({ epoch, place });
+        return at && { at, skip: 0 };
       }
       const size = this.#sizeOf(index);
       if (size === null || skip < size) {
