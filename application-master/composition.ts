@@ -3,12 +3,12 @@ import { lookup } from 'node:dns/promises';
 import path from 'node:path';
 import { frameworkOf } from '../conf/frameworks.ts';
 import { CONTAINER_LAYOUT, type FrozenJob, TENSORBOARD_ROLE } from '../conf/job.ts';
-import type { Door } from '../contract/partitions/partition-feed.ts';
+import { feedToken } from '../contract/partitions/feed-token.ts';
+import type { DoorAddress } from '../contract/partitions/partition-feed.ts';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { KeytabTokens } from '../hadoop/configuration/login/keytab-tokens.ts';
 import { type Credentials, findToken, MASTER_TOKEN_KIND } from '../hadoop/rpc/credentials.ts';
 import type { Logger } from '../platform/log.ts';
-import { feedToken } from '../protos/feed-token.ts';
 import type { TonyMessages } from '../protos/tony-messages.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import { decodeJobConnections } from '../storage/s3/s3-connection.ts';
@@ -197,7 +197,7 @@ async function openFeedServer(
   const address = { host, port, attempt, token, certificate: Buffer.from(secrets.certificate.reveal()).toString() };
   await files.writeFeedAddress({ ...address, doors: [] });
   log.info({ port }, 'listening for feed producers');
-  const writer = latestOnly(async (doors: readonly Door[]) => await files.writeFeedAddress({ ...address, doors }));
+  const writer = latestOnly(async (doors: readonly DoorAddress[]) => await files.writeFeedAddress({ ...address, doors }));
   return { publish: writer, close: () => server.close() };
 }
 

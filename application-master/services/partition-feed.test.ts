@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { FeedOpening, Piece, RankReport } from '../../contract/partitions/partition-feed.ts';
+import type { FeedOpening, PartitionPiece, RankReport } from '../../contract/partitions/partition-feed.ts';
 import { PartitionFeed } from './partition-feed.ts';
 
 const OPENING: FeedOpening = {
@@ -25,7 +25,7 @@ function report(rank: number, values: Partial<RankReport> = {}): RankReport {
 }
 
 /** Lets a rank report how much it has read, and returns the pieces that it learns about. */
-function learn(feed: PartitionFeed, rank: number, known: number, unread: number, worldSize = 2): readonly Piece[] {
+function learn(feed: PartitionFeed, rank: number, known: number, unread: number, worldSize = 2): readonly PartitionPiece[] {
   const { answer } = feed.report(report(rank, { worldSize, known, unread }));
   return answer === 'wait' ? [] : answer.pieces;
 }
@@ -37,10 +37,10 @@ test('each partition goes to exactly one rank, whatever the order of offers and 
       fc.array(fc.tuple(fc.nat(2), fc.nat(40), fc.nat(9)), { maxLength: 300 }),
       (partitions, events) => {
         const feed = open({ partitions }, 3);
-        const known: Piece[][] = [[], [], []];
+        const known: PartitionPiece[][] = [[], [], []];
         const all = [...events, ...Array.from({ length: 3 * partitions }, (_, at) => [at % 3, at % partitions, 0] as const)];
         for (const [rank, partition, unread] of all) {
-          const own = known[rank] as Piece[];
+          const own = known[rank] as PartitionPiece[];
           own.push(...learn(feed, rank, own.length, unread, 3));
           if (partition < partitions) {
             const { answer } = feed.offer(partition);

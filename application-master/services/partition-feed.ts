@@ -1,10 +1,10 @@
 import { equalShards } from '../../contract/partitions/equal-shards.ts';
 import type {
-  Door,
+  DoorAddress,
   FeedOpening,
   FeedPlan,
   NeededPiece,
-  Piece,
+  PartitionPiece,
   PieceFacts,
   RankPieces,
   RankReport,
@@ -20,11 +20,11 @@ const MAXIMUM_PIECES = 5_000;
 const NONE: ReadonlySet<number> = new Set();
 
 interface Rank {
-  readonly pieces: Piece[];
+  readonly pieces: PartitionPiece[];
   readonly facts: (PieceFacts | null)[];
   /** What the rank's executor has reported. Not stored, because each executor repeats it. */
   wanted: ReadonlySet<number>;
-  door: Door | null;
+  door: DoorAddress | null;
   /** See RankReport. */
   unread: number | null;
   known: number;
@@ -200,7 +200,7 @@ export class PartitionFeed {
   }
 
   /** Forgets an executor's requests, because its program or its container has ended. */
-  leave(doors: (door: Door) => boolean): void {
+  leave(doors: (door: DoorAddress) => boolean): void {
     for (const rank of this.#ranks) {
       if (rank.door !== null && !doors(rank.door)) {
         this.#want(rank, NONE, null);
@@ -227,7 +227,7 @@ export class PartitionFeed {
     return (this.#ranks[rank] as Rank).pieces.length;
   }
 
-  #want(rank: Rank, wanted: ReadonlySet<number>, door: Door | null): void {
+  #want(rank: Rank, wanted: ReadonlySet<number>, door: DoorAddress | null): void {
     const isSame = rank.wanted.size === wanted.size && [...wanted].every((each) => rank.wanted.has(each));
     if (!isSame || rank.door?.port !== door?.port || rank.door?.host !== door?.host) {
       this.#version++;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import {
-  type Door,
+  type DoorAddress,
   doorAddress,
   type FeedPlan,
   feedOpening,
@@ -36,7 +36,7 @@ export interface PartitionFeedsOptions {
   /** Called when it may have become possible to respond to a waiting request. */
   readonly changed: () => void;
   /** Publishes the executors' doors for sources. */
-  readonly publish: (doors: readonly Door[]) => void;
+  readonly publish: (doors: readonly DoorAddress[]) => void;
   /** Returns the time in ms. */
   readonly now: () => number;
   readonly log: Logger;
@@ -51,7 +51,7 @@ interface Name {
   askedAt: number;
 }
 
-interface RegisteredDoor extends Door {
+interface RegisteredDoor extends DoorAddress {
   readonly generation: number;
 }
 
@@ -188,7 +188,7 @@ export class PartitionFeeds {
     this.#options.changed();
   }
 
-  #register({ containerId, generation }: Requester, { host, port }: Door): void {
+  #register({ containerId, generation }: Requester, { host, port }: DoorAddress): void {
     const before = this.#doors.get(containerId);
     this.#doors.set(containerId, { host, port, generation });
     if (before?.host !== host || before.port !== port) {

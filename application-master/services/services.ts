@@ -1,5 +1,5 @@
 import type { MasterService } from '../../conf/frameworks/framework.ts';
-import type { Door } from '../../contract/partitions/partition-feed.ts';
+import type { DoorAddress } from '../../contract/partitions/partition-feed.ts';
 import {
   FEED_KIND,
   FEED_LEAVE,
@@ -50,7 +50,7 @@ export interface ServicesOptions {
 
 export interface FeedServerHandle {
   /** Publishes the executors' doors for sources, together with the address of this server. */
-  publish(doors: readonly Door[]): void;
+  publish(doors: readonly DoorAddress[]): void;
   close(): void;
 }
 

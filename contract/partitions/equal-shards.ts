@@ -1,4 +1,4 @@
-import type { Piece } from './partition-feed.ts';
+import type { PartitionPiece } from './partition-feed.ts';
 
 /**
  * Divides the records of all partitions evenly among the ranks. Each rank gets a contiguous range of the records.
@@ -7,10 +7,10 @@ import type { Piece } from './partition-feed.ts';
  *   the last records
  * @returns the pieces of each rank
  */
-export function equalShards(counts: readonly number[], worldSize: number, remainder: 'pad' | 'cut'): Piece[][] {
+export function equalShards(counts: readonly number[], worldSize: number, remainder: 'pad' | 'cut'): PartitionPiece[][] {
   const total = counts.reduce((sum, each) => sum + each, 0);
   const share = remainder === 'pad' ? Math.ceil(total / worldSize) : Math.floor(total / worldSize);
-  const shards = Array.from({ length: worldSize }, (): Piece[] => []);
+  const shards = Array.from({ length: worldSize }, (): PartitionPiece[] => []);
   let partition = 0;
   let from = 0;
   for (const shard of shards) {

@@ -37,7 +37,7 @@ export const feedOpening = z.object({
 export type FeedOpening = z.infer<typeof feedOpening>;
 
 /** Part of a partition that one rank reads: its records from `from` up to, but not including, `to`. Null means the partition's end. */
-export interface Piece {
+export interface PartitionPiece {
   readonly partition: number;
   readonly from: number;
   readonly to: number | null;
@@ -55,7 +55,7 @@ export type PieceFacts = z.infer<typeof pieceFacts>;
 
 /** Address of an executor's door for sources. */
 export const doorAddress = z.object({ host: z.string().min(1).max(300), port: count.min(1).max(65_535) });
-export type Door = z.infer<typeof doorAddress>;
+export type DoorAddress = z.infer<typeof doorAddress>;
 
 /** What an executor reports for one rank. */
 export const rankReport = z.object({
@@ -69,7 +69,7 @@ export const rankReport = z.object({
   stored: z.array(pieceFacts).max(10_000),
   /** Indices of the pieces that the executor is ready to receive. */
   wanted: z.array(count).max(MAXIMUM_WANTED),
-  /** Number of known pieces that the program has not finished in the first epoch, or null if the executor has no room for another one. */
+  /** Number of known pieces that the program has not read yet in the first epoch, or null if the executor has no room for another one. */
   unread: count.nullable(),
   /** True if the answer may wait until there are new pieces. */
   wait: z.boolean(),
@@ -80,7 +80,7 @@ export type RankReport = z.infer<typeof rankReport>;
 export interface RankPieces {
   readonly opening: FeedOpening;
   /** Pieces from `known` on. */
-  readonly pieces: readonly Piece[];
+  readonly pieces: readonly PartitionPiece[];
   /** Facts about those pieces, as they were first received. Null for a piece that has not been received yet. */
   readonly facts: readonly (PieceFacts | null)[];
   /** True if the list of pieces is complete. */
@@ -90,7 +90,7 @@ export interface RankPieces {
 }
 
 /** A piece that the source must send, and where. */
-export interface NeededPiece extends Piece, Door {
+export interface NeededPiece extends PartitionPiece, DoorAddress {
   readonly rank: number;
   readonly index: number;
 }

@@ -6,12 +6,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
+import { feedToken } from '../../contract/partitions/feed-token.ts';
 import { REQUEST_LIMITS, type ServiceFrame } from '../../contract/services/service-frame.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
 import type { Secret } from '../../platform/secret.ts';
-import { feedToken } from '../../protos/feed-token.ts';
 
 /** Time in ms after which a connection without data is closed. */
 const IDLE_MS = 120_000;

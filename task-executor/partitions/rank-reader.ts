@@ -1,8 +1,8 @@
 import {
-  type Door,
+  type DoorAddress,
   type FeedOpening,
   MAXIMUM_WANTED,
-  type Piece,
+  type PartitionPiece,
   type PieceFacts,
   type RankPieces,
   type RankReport,
@@ -34,7 +34,7 @@ export interface RankReaderOptions {
   readonly feed: string;
   readonly rank: number;
   readonly worldSize: number;
-  readonly door: Door;
+  readonly door: DoorAddress;
   readonly received: ReceivedPieces;
   /** Number of readers that share the space for pieces. */
   readonly readers: () => number;
@@ -195,7 +195,7 @@ export class RankReader {
     if (piece === undefined) {
       return null;
     }
-    const { partition } = order.pieces[index as number] as Piece;
+    const { partition } = order.pieces[index as number] as PartitionPiece;
     return { path: piece.file, epoch: at.epoch, partition, records: piece.records, skip };
   }
 

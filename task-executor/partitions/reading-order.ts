@@ -1,4 +1,4 @@
-import type { FeedOpening, Piece, PieceFacts } from '../../contract/partitions/partition-feed.ts';
+import type { FeedOpening, PartitionPiece, PieceFacts } from '../../contract/partitions/partition-feed.ts';
 import { shuffledOrder } from '../../platform/random.ts';
 
 /** A place in one rank's records. Epochs and records are counted from 0. */
@@ -23,7 +23,7 @@ export interface ReadingPlace {
 export class ReadingOrder {
   readonly #opening: FeedOpening;
   readonly #rank: number;
-  readonly pieces: Piece[] = [];
+  readonly pieces: PartitionPiece[] = [];
   readonly facts: (PieceFacts | null)[] = [];
   isComplete = false;
   #shuffled: { readonly epoch: number; readonly order: Uint32Array } | null = null;
@@ -85,7 +85,7 @@ export class ReadingOrder {
   }
 
   #sizeOf(index: number): number | null {
-    const { from, to } = this.pieces[index] as Piece;
+    const { from, to } = this.pieces[index] as PartitionPiece;
     return this.facts[index]?.records ?? (to === null ? null : to - from);
   }
 

@@ -20,7 +20,7 @@ import { anySignal } from '../../platform/async/any-signal.ts';
 import { pause } from '../../platform/async/backoff.ts';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
-import type { ExecutorSettings } from '../program/settings.ts';
+import type { Secret } from '../../platform/secret.ts';
 import { Door } from './door.ts';
 import { RankReader } from './rank-reader.ts';
 import { type ReceivedPiece, ReceivedPieces } from './received-pieces.ts';
@@ -40,7 +40,14 @@ const replyQuestion = z.object({ feed, id: count, path: z.string().refine(path.i
 const nextQuestion = z.object({ feed, rank: count, at: count });
 
 export interface TaskPartitionsOptions {
-  readonly settings: Pick<ExecutorSettings, 'folder' | 'host' | 'certificate' | 'privateKey'>;
+  readonly settings: {
+    /** Absolute path of the container's working directory. */
+    readonly folder: string;
+    /** Host name that peers use to connect to this container. */
+    readonly host: string;
+    readonly certificate: Secret;
+    readonly privateKey: Secret;
+  };
   /** Sends a request to the ApplicationMaster. Returns null if it cannot be reached. */
   readonly ask: (generation: number, service: string, body: Uint8Array, signal: AbortSignal) => Promise<ServiceFrame | null>;
   readonly notice: (message: string) => void;

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import type { Secret } from '../platform/secret.ts';
+import type { Secret } from '../../platform/secret.ts';
 
 /**
  * Returns the token that producers and sources of a job's feeds must send. The ApplicationMaster and the executors derive it from the key
