@@ -43,6 +43,7 @@ const ONLY_PYTHON: Readonly<Record<string, readonly string[]>> = {
   'a Python sweep is an iterator of trials': ['Sweep'],
   'a TypeScript task is one process': ['local_rank', 'task_rank'],
   'TypeScript connects the tasks itself': ['members', 'Member'],
+  'programs in Python answer requests of Spark': ['serve'],
   'parts of the protocol with the executor': ['report_file', 'checkpoint_order', 'services', 'in_job'],
 };
 

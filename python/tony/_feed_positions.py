@@ -31,7 +31,7 @@ places: Dict[str, Place] = {}
 _restored: Dict[str, Dict[str, Dict[str, int]]] = {}
 
 
-def restore(feeds: Dict[str, Dict[str, Dict[str, int]]]) -> None:
+def loaded(feeds: Dict[str, Dict[str, Dict[str, int]]]) -> None:
     """Remembers the places in a checkpoint that this process has loaded."""
     _restored.clear()
     _restored.update(feeds)

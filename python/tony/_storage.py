@@ -151,7 +151,7 @@ def latest_checkpoint() -> Optional[Checkpoint]:
     if answer is None:
         return None
     _downloaded.append(answer["folder"])
-    _feed_positions.restore(answer["feeds"])
+    _feed_positions.loaded(answer["feeds"])
     if context().rank == 0:
         notice(f"training resumes from checkpoint step-{answer['step']}", about="resume")
     return Checkpoint(step=answer["step"], path=answer["folder"])
