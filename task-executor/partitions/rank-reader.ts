@@ -52,7 +52,8 @@ export class RankReader {
   /** Received pieces that the ApplicationMaster does not know yet. The program must not read them, because a resumed program finds its place by their sizes. */
   readonly #unreported = new Map<number, PieceFacts>();
   readonly #reported = new Set<number>();
-  readonly #position: ReadingPosition;
+  /** The position from which the program resumes. Null: the program reads no records. */
+  readonly #position: ReadingPosition | null;
   #current: { readonly at: ReadingPlace; readonly skip: number } | null = null;
   #isOver = false;
   /** Number of the newest answer to the program. */
@@ -63,7 +64,7 @@ export class RankReader {
   /** Aborted and replaced to wake the program's request. */
   #waking = new AbortController();
 
-  constructor(options: RankReaderOptions, position: ReadingPosition) {
+  constructor(options: RankReaderOptions, position: ReadingPosition | null) {
     this.#options = options;
     this.#position = position;
     void this.#run();
@@ -204,7 +205,7 @@ export class RankReader {
    * of this one are known to have been read.
    */
   #locate(): void {
-    if (this.#order === null || this.#isOver) {
+    if (this.#order === null || this.#isOver || this.#position === null) {
       return;
     }
     const at = this.#current === null ? null : this.#order.settle(this.#current.at);

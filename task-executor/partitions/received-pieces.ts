@@ -114,7 +114,11 @@ async function writePiece(input: Readable, file: string): Promise<Omit<ReceivedP
     await finished(output);
     return { bytes, records, digest: hash.digest('hex') };
   } finally {
+    // The caller removes the file, which must exist by then.
     output.destroy();
+    if (!output.closed) {
+      await once(output, 'close');
+    }
   }
 }
 

@@ -33,7 +33,8 @@ const openQuestion = z.object({
   feed,
   rank: count,
   worldSize: count.min(1),
-  position: z.object({ epoch: count, records: count }),
+  /** Null if the program only asks what the source has declared. */
+  position: z.object({ epoch: count, records: count }).nullable(),
 });
 const requestQuestion = z.object({ feed });
 const replyQuestion = z.object({ feed, id: count, path: z.string().refine(path.isAbsolute) });
