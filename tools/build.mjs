@@ -13,6 +13,7 @@
  *   container/checkpoint-thread.mjs, sync-ring-worker.mjs    threads of training.mjs
  *   container/tensorboard.mjs
  *   s3-client.mjs, container/s3-client.mjs   the client of object stores, which the other bundles load with the first s3:// URI
+ *   container/arrow-stream.mjs        the reader of Arrow files, which training.mjs loads with the first DataFrame
  *   tensorboard-server.py             the Python part of tensorboard.mjs, beside every bundle that may start it
  *   container/tensorboard-server.py
  *   download-packages.py, unpack-wheels.py    the Python parts of the command, for wheels
@@ -67,6 +68,7 @@ export const BUNDLES = [
   { source: 'web/tensorboard/main.ts', output: 'container/tensorboard.mjs' },
   { source: 'storage/s3/s3-client.ts', output: 's3-client.mjs', imported: true },
   { source: 'storage/s3/s3-client.ts', output: 'container/s3-client.mjs' },
+  { source: 'training/data/frames/arrow-stream.ts', output: 'container/arrow-stream.mjs' },
 ];
 
 /**
@@ -76,8 +78,8 @@ export const BUNDLES = [
 const SEPARATE_BUNDLES = {
   name: 'separate-bundles',
   setup(build) {
-    build.onResolve({ filter: /\/s3-client\.ts$/ }, ({ kind }) =>
-      kind === 'dynamic-import' ? { path: './s3-client.mjs', external: true } : undefined,
+    build.onResolve({ filter: /\/(s3-client|arrow-stream)\.ts$/ }, ({ kind, path: source }) =>
+      kind === 'dynamic-import' ? { path: `./${path.basename(source, '.ts')}.mjs`, external: true } : undefined,
     );
   },
 };

@@ -6,6 +6,7 @@ import type { Cluster } from './cluster/cluster.ts';
 import { Evaluator } from './cluster/evaluator.ts';
 import { join } from './cluster/join.ts';
 import { fromFeed } from './data/sources/feed-source.ts';
+import { fromDataFrame } from './data/sources/frame-source.ts';
 import { fromArray } from './data/sources/sources.ts';
 import { planFit } from './fit/fit-options.ts';
 import { checkLoopOptions } from './fit/loop-options.ts';
@@ -115,6 +116,10 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
     kinds: { joinMs: 'positive', silenceMs: 'positive', graceMs: 'notNegative' },
   },
   fromFeed: { call: (options) => fromFeed('clicks', options), kinds: { producers: 'count' } },
+  fromDataFrame: {
+    call: (options) => fromDataFrame('clicks', options),
+    kinds: { columns: 'object', fill: 'object', sampleWeight: 'name' },
+  },
 };
 
 describe.each(Object.entries(SUBJECTS))('%s', (name, { call, base = {}, kinds }) => {

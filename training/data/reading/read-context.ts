@@ -66,6 +66,16 @@ export interface ReadContext {
 /** A step in a dataset, for example a source or a transformation. It can start from any of its positions. */
 export interface DatasetNode<T> {
   open(context: ReadContext, from: Json): ChunkStream<T>;
+  /** Returns a node with the same batches as `batchNode`, for a source that creates batches faster than elements. */
+  readonly batched?: (size: number, dropRemainder: boolean) => DatasetNode<unknown>;
+}
+
+/** The number of passes in which a dataset can be read, if its source sets the number. */
+export interface EpochLimit {
+  /** The source, for error messages. */
+  readonly source: string;
+  /** Returns the number of passes. May wait for the source. */
+  readonly count: (signal: AbortSignal) => Promise<number>;
 }
 
 /** Returns the error for a dataset whose splits cannot be assigned on demand. */

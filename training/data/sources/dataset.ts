@@ -16,7 +16,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import { describeValue } from '../../../platform/text/describe-value.ts';
 import { claimSplits } from '../reading/claimed-splits.ts';
 import { dispatchNode } from '../reading/dispatched.ts';
-import type { DatasetNode, SplitList } from '../reading/read-context.ts';
+import type { DatasetNode, EpochLimit, SplitList } from '../reading/read-context.ts';
 import { batchNode } from '../transforms/batch.ts';
 import { CacheNode, type CacheOptions } from '../transforms/cache.ts';
 import type { Batched } from '../transforms/collate.ts';
@@ -67,10 +67,13 @@ export class Dataset<T> implements AsyncIterable<T> {
   readonly node: DatasetNode<T>;
   /** True if the elements are batches of examples. */
   readonly isBatched: boolean;
+  /** Null if the dataset can be read any number of times. */
+  readonly epochLimit: EpochLimit | null;
 
-  constructor(node: DatasetNode<T>, isBatched = false) {
+  constructor(node: DatasetNode<T>, isBatched = false, epochLimit: EpochLimit | null = null) {
     this.node = node;
     this.isBatched = isBatched;
+    this.epochLimit = epochLimit;
   }
 
   /**
@@ -127,7 +130,9 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   batch(size: number, options: { readonly dropRemainder?: boolean } = {}): Dataset<Batched<T>> {
     checkOptionValues('batch', options, { dropRemainder: isFlag });
-    return new Dataset(batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false), true);
+    const [elements, dropRemainder] = [wholeNumber('batch size', size), options.dropRemainder ?? false];
+    const batched = this.node.batched?.(elements, dropRemainder) as DatasetNode<Batched<T>> | undefined;
+    return new Dataset(batched ?? batchNode(this.node, elements, dropRemainder), true, this.epochLimit);
   }
 
   /**
@@ -138,7 +143,8 @@ export class Dataset<T> implements AsyncIterable<T> {
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
     checkOptionValues('paddedBatch', options, PADDED_BATCH);
     const prepare = (items: readonly T[], first: number) => pad(items, options, first);
-    return new Dataset(batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false, prepare), true);
+    const node = batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false, prepare);
+    return new Dataset(node, true, this.epochLimit);
   }
 
   /**
@@ -274,7 +280,7 @@ export class Dataset<T> implements AsyncIterable<T> {
   }
 
   #with<U>(node: DatasetNode<U>): Dataset<U> {
-    return new Dataset(node, this.isBatched);
+    return new Dataset(node, this.isBatched, this.epochLimit);
   }
 }
 

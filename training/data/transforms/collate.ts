@@ -35,10 +35,11 @@ export interface BatchField {
 /**
  * Combines elements into a batch.
  * @param first see `BatchField`.
+ * @param name name of the field if the elements are the values of a field.
  * @throws TonyError DATA_INVALID if a value cannot be batched, or if a field's values have different types or shapes.
  */
-export function collate<T>(elements: readonly T[], first: number | null): Batched<T> {
-  return collateField(elements, { name: '', first }) as Batched<T>;
+export function collate<T>(elements: readonly T[], first: number | null, name = ''): Batched<T> {
+  return collateField(elements, { name, first }) as Batched<T>;
 }
 
 function collateField(values: readonly unknown[], field: BatchField): unknown {

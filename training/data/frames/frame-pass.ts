@@ -1,0 +1,131 @@
+import { anySignal } from '../../../platform/async/any-signal.ts';
+import { TonyError } from '../../../platform/errors.ts';
+import { shuffledOrder } from '../../../platform/random.ts';
+import { undecodable } from '../formats/damage.ts';
+import { columnConverter, selectColumns, type TableOptions } from '../formats/tables/table-values.ts';
+import type { FieldKind } from '../formats/tables/value-kinds.ts';
+import type { ArrowField } from './arrow-stream.ts';
+import { type FrameColumn, FramePart } from './frame-part.ts';
+import type { FramePiece, PiecePosition, PieceSource } from './piece-source.ts';
+
+/** The columns that a program reads. */
+interface OpenColumns {
+  readonly columns: readonly FrameColumn[];
+  /** The index of each column in the file. */
+  readonly indices: readonly number[];
+}
+
+/**
+ * Reads one rank's records of one epoch, part by part. Record batches and their rows have a random order that depends only on the feed's
+ * seed, the epoch and the partition. A reader that begins at a later position therefore reads the remaining records in the same order.
+ */
+export class FramePass {
+  readonly #feed: string;
+  readonly #epoch: number;
+  readonly #options: TableOptions;
+  readonly #parts: AsyncGenerator<FramePart, void>;
+  readonly #abort = new AbortController();
+  #open: OpenColumns | null = null;
+
+  /** @throws TonyError USAGE, while reading, if the source sends fewer epochs. */
+  constructor(feed: string, source: PieceSource, position: PiecePosition, options: TableOptions, signal: AbortSignal) {
+    this.#feed = feed;
+    this.#epoch = position.epoch;
+    this.#options = options;
+    this.#parts = this.#read(source, position, anySignal([signal, this.#abort.signal]));
+  }
+
+  /** The columns of the parts. Known after the first part. */
+  get columns(): readonly FrameColumn[] {
+    return this.#open?.columns ?? [];
+  }
+
+  async next(): Promise<FramePart | null> {
+    const { done, value } = await this.#parts.next();
+    return done ? null : value;
+  }
+
+  async close(): Promise<void> {
+    this.#abort.abort();
+    await this.#parts.return();
+  }
+
+  async *#read(source: PieceSource, position: PiecePosition, signal: AbortSignal): AsyncGenerator<FramePart, void> {
+    const { epochs, seed } = await source.opening(signal);
+    const epoch = this.#epoch;
+    if (epoch >= epochs) {
+      throw new TonyError('USAGE', `the program reads epoch ${epoch + 1} of the feed ${this.#feed}, which has ${counted(epochs)}`, {
+        hint: `Pass epochs=${epoch + 1} or more to tony.spark.run, or read fewer epochs.`,
+      });
+    }
+    let { records } = position;
+    for await (const piece of source.pieces(position, signal)) {
+      if (piece.epoch !== epoch) {
+        return;
+      }
+      for await (const part of this.#readPiece(piece, seed, records)) {
+        records = part.position + part.size;
+        yield part;
+      }
+    }
+  }
+
+  async *#readPiece(piece: FramePiece, seed: number | null, position: number): AsyncGenerator<FramePart, void> {
+    const { partition, epoch, path } = piece;
+    const where = `feed ${this.#feed}, partition ${partition}`;
+    // The only import of this module, because it contains apache-arrow, which few programs need.
+    const { ArrowStream } = await import('./arrow-stream.ts');
+    const stream = await decodingAsync(where, () => ArrowStream.open(path));
+    try {
+      this.#open ??= this.#choose(stream.fields);
+      const { columns, indices } = this.#open;
+      const { sizes } = stream;
+      let records = position;
+      let { skip } = piece;
+      const batches = seed === null ? sizes.keys() : shuffledOrder(sizes.length, seed, epoch, partition);
+      for (const batch of batches) {
+        const size = sizes[batch] as number;
+        if (skip >= size) {
+          skip -= size;
+          continue;
+        }
+        const order =
+          seed === null ? Uint32Array.from({ length: size }, (_, row) => row) : shuffledOrder(size, seed, epoch, partition, batch);
+        const stored = await decodingAsync(where, () => stream.read(batch, indices));
+        const rowBytes = stream.bytesOf(batch) / size;
+        yield new FramePart(columns, stored, { order: order.subarray(skip), position: records, rowBytes, where });
+        records += size - skip;
+        skip = 0;
+      }
+    } finally {
+      await stream.close();
+    }
+  }
+
+  #choose(fields: readonly ArrowField[]): OpenColumns {
+    const where = `the feed ${this.#feed}`;
+    const chosen = selectColumns(fields, this.#options, where);
+    const unsupported = chosen.find(({ kind }) => kind === null);
+    if (unsupported !== undefined) {
+      throw new TonyError(
+        'DATA_INVALID',
+        `column ${unsupported.name} of ${where} has the type ${unsupported.type}, which elements of a dataset cannot hold`,
+        { hint: 'Convert or drop the column in the Spark program, or name the columns to read: `columns: [...]`.' },
+      );
+    }
+    const columns = (chosen as readonly FieldKind[]).map((field) => ({ ...field, convert: columnConverter(field, this.#options, where) }));
+    return { columns, indices: chosen.map((field) => fields.indexOf(field)) };
+  }
+}
+
+async function decodingAsync<T>(where: string, decode: () => Promise<T>): Promise<T> {
+  try {
+    return await decode();
+  } catch (error) {
+    throw undecodable(error, where);
+  }
+}
+
+function counted(epochs: number): string {
+  return epochs === 1 ? 'only one epoch' : `only ${epochs} epochs`;
+}
