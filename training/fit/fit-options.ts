@@ -36,6 +36,7 @@ export interface FitOptions extends StepOptions {
   readonly name?: string;
   /** If false, `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from the beginning. */
   readonly checkpoint?: boolean;
+  /** Default: 1. For a DataFrame that a Spark program sends, the default and the maximum are the epochs of the Spark program. */
   readonly epochs?: number;
   /** The first epoch of a run that starts without a checkpoint. Default: 0. `fit` treats earlier epochs as complete. */
   readonly initialEpoch?: number;

@@ -12,7 +12,8 @@ import { CheckpointTimer } from '../checkpoint/checkpoint-timer.ts';
 import type { Phase } from '../checkpoint/phases.ts';
 import type { StopOrders } from '../checkpoint/stop-order.ts';
 import type { TrainingData } from '../data/data.ts';
-import { type FitData, isDataset, standardFitData } from '../data/fit-data.ts';
+import { datasetOf, type FitData, isDataset, standardFitData } from '../data/fit-data.ts';
+import { limitEpochs } from '../data/limit-epochs.ts';
 import { InputLists } from '../data/reading/input-lists.ts';
 import { differingData } from '../data/same-data.ts';
 import { type CompiledModel, inspectModel } from '../model/compiled-model.ts';
@@ -132,12 +133,19 @@ export async function fit(
   data: FitData,
   options: FitOptions = {},
 ): Promise<FitHistory> {
-  const run = new Fit(environment, inspectModel(environment.tf, model), data, withoutNulls(options));
+  const run = new Fit(environment, inspectModel(environment.tf, model), data, await optionsFor(data, withoutNulls(options)));
   try {
     return await run.run();
   } finally {
     await run.dispose();
   }
+}
+
+/** Adds the number of epochs if the source of the data sets it. With `stepsPerEpoch`, an epoch is not a pass over the data. */
+async function optionsFor(data: FitData, options: FitOptions): Promise<FitOptions> {
+  const dataset = datasetOf(data);
+  const isLimited = dataset?.epochLimit != null && options?.stepsPerEpoch === undefined;
+  return isLimited ? await limitEpochs('fit', dataset, options) : options;
 }
 
 class Fit {

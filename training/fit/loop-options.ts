@@ -10,7 +10,10 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   readonly name?: string;
   /** A dataset of batches. Each rank reads its share. */
   readonly data?: Dataset<T>;
-  /** The number of passes over the data. Default: 1 or, if `steps` is set, as many passes as the steps require. */
+  /**
+   * The number of passes over the data. Default: 1 or, if `steps` is set, as many passes as the steps require. For a DataFrame that a Spark
+   * program sends, the default and the maximum are the epochs of the Spark program.
+   */
   readonly epochs?: number;
   /** The number of iterations after which the loop ends. */
   readonly steps?: number;

@@ -9,6 +9,7 @@ import { CheckpointOrder } from '../checkpoint/checkpoint-order.ts';
 import { CheckpointTimer } from '../checkpoint/checkpoint-timer.ts';
 import type { StopOrders } from '../checkpoint/stop-order.ts';
 import { DatasetBatchSource, type TakenBatch } from '../data/dataset-batch-source.ts';
+import { limitEpochs } from '../data/limit-epochs.ts';
 import { InputLists } from '../data/reading/input-lists.ts';
 import type { Dataset } from '../data/sources/dataset.ts';
 import { toTensors } from '../data/transforms/tensors.ts';
@@ -130,7 +131,10 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
    * @throws TonyError USAGE, CHECKPOINT_MISMATCH, PEER_LOST, RING_MISMATCH.
    */
   static async open<T, State extends Json>(environment: LoopEnvironment, options: LoopOptions<T, State>): Promise<TrainingLoop<T, State>> {
-    const loop = new TrainingLoop(environment, options);
+    const loop = new TrainingLoop(
+      environment,
+      options?.steps === undefined ? await limitEpochs('loop', options?.data ?? null, options) : options,
+    );
     await loop.#begin();
     return loop;
   }
