@@ -1,0 +1,140 @@
+import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { COMMAND, environment, ROOT } from '../command.ts';
+import { temporaryFolder } from '../harness.ts';
+import { sparkEnvironment } from '../spark-environment.ts';
+
+/* Spark drivers on this machine send DataFrames to programs in TypeScript. */
+
+const ROWS = 1003;
+
+const HEAD = `
+import json, os
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from tony import spark as tony_spark
+from tony.client import TonyError
+
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false") \\
+    .config("spark.driver.host", "127.0.0.1").config("spark.sql.execution.arrow.maxRecordsPerBatch", "40").getOrCreate()
+programs, out = os.environ["PROGRAMS"], os.environ["OUT"]
+
+def conf(**env):
+    return {
+        "roles": {"worker": {"instances": 2}}, "checkpoint": {"everySteps": 4}, "restart": {"maxRestarts": 2}, "env": {"OUT": out, **env},
+    }
+
+def run(program, data, epochs, feeds={}, **env):
+    tony_spark.run(os.path.join(programs, program), conf(**env), feeds={"train": data, **feeds}, epochs=epochs, local=True)
+`;
+
+async function runDriver(script: string): Promise<{ readonly out: string; readonly stdout: string; readonly stderr: string }> {
+  const folder = await temporaryFolder();
+  const out = path.join(folder, 'out');
+  await mkdir(out);
+  await writeFile(path.join(folder, 'main.py'), `${HEAD}${script}`);
+  const python = await sparkEnvironment();
+  const { stdout, stderr } = await promisify(execFile)(python, ['main.py'], {
+    cwd: folder,
+    env: environment({
+      PYTHONPATH: path.join(ROOT, 'python'),
+      PYTHONDONTWRITEBYTECODE: '1',
+      PYSPARK_PYTHON: python,
+      SPARK_LOCAL_IP: '127.0.0.1',
+      TONY_COMMAND: `'${process.execPath}' '${COMMAND}'`,
+      TONY_LOCAL_DIR: path.join(folder, 'local'),
+      HADOOP_CONF_DIR: undefined,
+      PROGRAMS: path.join(ROOT, 'integration-tests', 'programs'),
+      OUT: out,
+    }),
+  });
+  return { out, stdout, stderr };
+}
+
+function linesOf<T>(out: string, name: RegExp): readonly { readonly file: string; readonly lines: readonly T[] }[] {
+  const files = readdirSync(out).filter((file) => name.test(file));
+  return files.map((file) => {
+    const text = readFileSync(path.join(out, file), 'utf8').trim();
+    return { file, lines: text.split('\n').map((line) => JSON.parse(line) as T) };
+  });
+}
+
+interface Used {
+  readonly epoch: number;
+  readonly step: number;
+  readonly ids: readonly number[];
+  readonly labels: readonly number[];
+}
+
+/** Returns the steps of the final model: those of the newest generation, and the earlier ones before the checkpoint from which it resumed. */
+function trainedSteps(out: string): { readonly used: readonly Used[]; readonly resumed: boolean } {
+  const steps = new Map<string, Used>();
+  let resumed = false;
+  const files = linesOf<Used>(out, /^used-/).toSorted((one, other) => generationOf(one.file) - generationOf(other.file));
+  for (const { file, lines } of files) {
+    const rank = file.split('-')[1];
+    // The first step of a generation does not know its number. The second one does.
+    const first = (lines[1]?.step ?? 0) - 1;
+    resumed ||= generationOf(file) > 1 && first > 0;
+    for (const [index, line] of lines.entries()) {
+      steps.set(`${rank}/${index === 0 ? first : line.step}`, line);
+    }
+  }
+  return { used: [...steps.values()], resumed };
+}
+
+const generationOf = (file: string) => Number(file.split('-')[2]);
+const ascending = (ids: readonly number[]) => [...ids].sort((one, other) => one - other);
+const ALL = Array.from({ length: ROWS }, (_, id) => id);
+
+const TRAINING = `
+def table(rows, partitions):
+    scaled = F.col("id") / 1000
+    columns = [F.array(scaled, scaled * 2).alias("features"), scaled.alias("label"), F.col("id").cast("string").alias("unused")]
+    return session.range(0, rows, 1, partitions).select(columns)
+
+run("fit-frame.ts", tony_spark.source(table(${ROWS}, 10), shards="balanced"), 2, {"val": table(100, 2)}, DEATH="13")
+`;
+
+test('fit trains on each row once in each epoch of the driver, although a program is killed', async () => {
+  const { out, stdout } = await runDriver(TRAINING);
+  expect(stdout).toContain('trained 2 epochs, validated 2');
+  const { used, resumed } = trainedSteps(out);
+  expect(resumed).toBe(true);
+  const orders = [0, 1].map((epoch) => used.filter((line) => line.epoch === epoch).flatMap(({ ids }) => ids));
+  for (const ids of orders) {
+    expect(ascending(ids)).toEqual(ALL);
+  }
+  expect(orders[1]).not.toEqual(orders[0]);
+  for (const { ids, labels } of used) {
+    expect(labels.map((label) => Math.round(label * 1000))).toEqual(ids);
+  }
+});
+
+const ROWS_AND_ERRORS = `
+frame = session.range(0, 101, 1, 3).select(
+    "id", F.concat(F.lit("n"), "id").alias("name"), (F.col("id") % 2 == 0).alias("yes"), F.lit(b"raw").alias("raw"),
+    F.array(F.lit("a"), F.lit("b")).alias("words"),
+)
+run("loop-frame.ts", tony_spark.source(frame, shards="equal", remainder="cut"), 2)
+try:
+    run("loop-frame.ts", session.sparkContext.parallelize(range(10), 2), 1)
+except TonyError as error:
+    print(json.dumps([error.code, str(error)]))
+`;
+
+test('a loop reads rows with text, bytes and lists, and a program that gets an RDD fails with the next step', async () => {
+  const { out, stdout, stderr } = await runDriver(ROWS_AND_ERRORS);
+  const rows = linesOf<{ epoch: number; id: number; text: string }>(out, /^rows-/).flatMap(({ lines }) => lines);
+  for (const epoch of [0, 1]) {
+    const ids = rows.filter((row) => row.epoch === epoch).map(({ id }) => id);
+    expect(ascending(ids)).toEqual(ALL.slice(0, 100));
+  }
+  expect(rows.every(({ id, text }) => text === `n${id} ${id % 2 === 0} raw a+b`)).toBe(true);
+  expect(JSON.parse(stdout.trim().split('\n').at(-1) ?? '')).toEqual(['JOB_FAILED', expect.any(String)]);
+  expect(`${stdout}${stderr}`).toContain('the feed train contains an RDD of Python objects, which a program in TypeScript cannot read');
+});

@@ -1,0 +1,16 @@
+/** Reads the rows of a DataFrame in a custom loop, and writes those of each rank to `$OUT/rows-RANK`, one JSON line per row. */
+import { appendFileSync } from 'node:fs';
+import { data, join } from 'tony-ts/training';
+
+const cluster = await join();
+const rows = data.fromDataFrame('train').map(({ id, name, yes, raw, words }) => {
+  return { id: Number(id), text: `${name} ${yes} ${(raw as Buffer).toString()} ${(words as string[]).join('+')}` };
+});
+const seen = cluster.tf.variable(cluster.tf.scalar(0));
+const loop = await cluster.loop({ data: rows.batch(10), variables: { seen } });
+for await (const { epoch, batch } of loop) {
+  const [ids, texts] = batch === null ? [[], []] : [[...batch.id.dataSync()], [...batch.text.dataSync()]];
+  const lines = ids.map((id, row) => `${JSON.stringify({ epoch, id, text: String(texts[row]) })}\n`);
+  appendFileSync(`${process.env.OUT}/rows-${cluster.rank}`, lines.join(''));
+}
+await cluster.close();
