@@ -32,13 +32,13 @@ def run(program, data, epochs, feeds={}, **env):
     tony_spark.run(os.path.join(programs, program), conf(**env), feeds={"train": data, **feeds}, epochs=epochs, local=True)
 `;
 
-async function runDriver(script: string): Promise<{ readonly out: string; readonly stdout: string; readonly stderr: string }> {
+async function runDriver(script: string): Promise<{ readonly out: string; readonly stdout: string }> {
   const folder = await temporaryFolder();
   const out = path.join(folder, 'out');
   await mkdir(out);
   await writeFile(path.join(folder, 'main.py'), `${HEAD}${script}`);
   const python = await sparkEnvironment();
-  const { stdout, stderr } = await promisify(execFile)(python, ['main.py'], {
+  const { stdout } = await promisify(execFile)(python, ['main.py'], {
     cwd: folder,
     env: environment({
       PYTHONPATH: path.join(ROOT, 'python'),
@@ -52,7 +52,7 @@ async function runDriver(script: string): Promise<{ readonly out: string; readon
       OUT: out,
     }),
   });
-  return { out, stdout, stderr };
+  return { out, stdout };
 }
 
 function linesOf<T>(out: string, name: RegExp): readonly { readonly file: string; readonly lines: readonly T[] }[] {
@@ -121,20 +121,28 @@ frame = session.range(0, 101, 1, 3).select(
     F.array(F.lit("a"), F.lit("b")).alias("words"),
 )
 run("loop-frame.ts", tony_spark.source(frame, shards="equal", remainder="cut"), 2)
-try:
-    run("loop-frame.ts", session.sparkContext.parallelize(range(10), 2), 1)
-except TonyError as error:
-    print(json.dumps([error.code, str(error)]))
+
+def failure(data, **env):
+    try:
+        run("loop-frame.ts", data, 1, **env)
+    except TonyError as error:
+        return [error.code, str(error)]
+
+failures = [failure(session.sparkContext.parallelize(range(10), 2)), failure(frame, SINGLE="yes")]
+print()
+print(json.dumps(failures))
 `;
 
-test('a loop reads rows with text, bytes and lists, and a program that gets an RDD fails with the next step', async () => {
-  const { out, stdout, stderr } = await runDriver(ROWS_AND_ERRORS);
+test('a loop reads rows with text, bytes and lists, and a program fails if it gets an RDD, or expects single records', async () => {
+  const { out, stdout } = await runDriver(ROWS_AND_ERRORS);
   const rows = linesOf<{ epoch: number; id: number; text: string }>(out, /^rows-/).flatMap(({ lines }) => lines);
   for (const epoch of [0, 1]) {
     const ids = rows.filter((row) => row.epoch === epoch).map(({ id }) => id);
     expect(ascending(ids)).toEqual(ALL.slice(0, 100));
   }
   expect(rows.every(({ id, text }) => text === `n${id} ${id % 2 === 0} raw a+b`)).toBe(true);
-  expect(JSON.parse(stdout.trim().split('\n').at(-1) ?? '')).toEqual(['JOB_FAILED', expect.any(String)]);
-  expect(`${stdout}${stderr}`).toContain('the feed train contains an RDD of Python objects, which a program in TypeScript cannot read');
+  expect(JSON.parse(stdout.trim().split('\n').at(-1) ?? '')).toEqual([
+    ['JOB_FAILED', expect.stringContaining('the feed train contains an RDD of Python objects, which a program in TypeScript cannot read')],
+    ['JOB_FAILED', expect.stringContaining('the feed train contains the partitions of a Spark program, not single records')],
+  ]);
 });

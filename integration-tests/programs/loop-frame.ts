@@ -1,8 +1,14 @@
-/** Reads the rows of a DataFrame in a custom loop, and writes those of each rank to `$OUT/rows-RANK`, one JSON line per row. */
+/**
+ * Reads the rows of a DataFrame in a custom loop, and writes those of each rank to `$OUT/rows-RANK`, one JSON line per row. With `SINGLE`,
+ * expects single records instead.
+ */
 import { appendFileSync } from 'node:fs';
 import { data, join } from 'tony-ts/training';
 
 const cluster = await join();
+if (process.env.SINGLE) {
+  await data.fromFeed('train').toArray();
+}
 const rows = data.fromDataFrame('train').map(({ id, name, yes, raw, words }) => {
   return { id: Number(id), text: `${name} ${yes} ${(raw as Buffer).toString()} ${(words as string[]).join('+')}` };
 });

@@ -1,9 +1,10 @@
 import { readTask } from '../../../contract/process/task.ts';
-import { FEED_LEAVE, FEED_TAKE } from '../../../contract/services/service-names.ts';
+import { FEED_LEAVE, FEED_TAKE, PIECES_KIND } from '../../../contract/services/service-names.ts';
 import { type ServiceReply, Services } from '../../../contract/services/services.ts';
 import { anySignal } from '../../../platform/async/any-signal.ts';
 import { checkOptionValues, isWhole } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
+import type { Json } from '../../../platform/json-value.ts';
 import { type DatasetNode, type ReadContext, refuseSplits } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
 import { Dataset } from './dataset.ts';
@@ -79,6 +80,7 @@ class FeedStream implements ChunkStream<Buffer> {
   readonly #request: FeedRequest;
   #at = 0;
   #coming: Promise<ServiceReply> | null = null;
+  #isChecked = false;
   #isOver = false;
 
   constructor(services: Services, { signal }: ReadContext, request: FeedRequest) {
@@ -88,6 +90,10 @@ class FeedStream implements ChunkStream<Buffer> {
   }
 
   async next(): Promise<Chunk<Buffer> | null> {
+    if (!this.#isChecked) {
+      await this.#refusePartitions();
+      this.#isChecked = true;
+    }
     while (!this.#isOver) {
       this.#coming ??= this.#ask();
       const { answer, body } = await this.#coming;
@@ -114,6 +120,23 @@ class FeedStream implements ChunkStream<Buffer> {
     this.#isOver = true;
     const { feed, reader } = this.#request;
     await this.#services.ask(FEED_LEAVE, { feed, reader }, AbortSignal.timeout(LEAVE_MS)).catch(() => {});
+  }
+
+  /**
+   * Waits for the first producer. A Spark program does not send single records, and waits until a task asks for its feed: without this
+   * check, both programs would wait forever.
+   */
+  async #refusePartitions(): Promise<void> {
+    const { feed } = this.#request;
+    const question = { feed, worldSize: readTask()?.taskWorldSize || 1 };
+    for (let kind: Json = 'wait'; kind === 'wait'; ) {
+      ({ answer: kind } = await this.#services.ask(PIECES_KIND, question, this.#signal));
+      if (kind === 'partitions') {
+        throw new TonyError('USAGE', `the feed ${feed} contains the partitions of a Spark program, not single records`, {
+          hint: `Read a DataFrame with data.fromDataFrame('${feed}').`,
+        });
+      }
+    }
   }
 
   #ask(): Promise<ServiceReply> {
