@@ -9,8 +9,16 @@ const cluster = await join();
 if (process.env.SINGLE) {
   await data.fromFeed('train').toArray();
 }
-const rows = data.fromDataFrame('train').map(({ id, name, yes, raw, words }) => {
-  return { id: Number(id), text: `${name} ${yes} ${(raw as Buffer).toString()} ${(words as string[]).join('+')}` };
+interface Row {
+  readonly id: number;
+  readonly name: string;
+  readonly yes: boolean;
+  readonly raw: Buffer;
+  readonly words: readonly string[];
+}
+
+const rows = data.fromDataFrame<Row>('train').map(({ id, name, yes, raw, words }) => {
+  return { id, text: `${name} ${yes} ${raw.toString()} ${words.join('+')}` };
 });
 const seen = cluster.tf.variable(cluster.tf.scalar(0));
 const loop = await cluster.loop({ data: rows.batch(10), variables: { seen } });

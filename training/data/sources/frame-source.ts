@@ -53,6 +53,8 @@ const OPTIONS: OptionRules<DataFrameOptions> = {
  * Epochs and the seed of the order come from the Spark program: pass n over the dataset reads epoch n. `fit` and `cluster.loop` train for
  * all epochs of the Spark program unless `epochs` limits them. Each rank reads the records that the feed assigns to it. Checkpoints contain
  * the position of each rank, so after a restart, training continues with the first record that it has not used yet.
+ *
+ * `Row` names the types of the columns: `fromDataFrame<{ id: number; features: Float64Array }>('train')`.
  * @param name the name of the feed, which may contain letters, digits, dots, underscores and dashes.
  * @throws TonyError USAGE, while reading, if the program does not run in a job, if its task has no rank, or if the feed contains no
  *   DataFrame; DATA_INVALID for unknown columns, missing values and types that elements cannot hold.
@@ -61,7 +63,7 @@ export function fromDataFrame(
   name: string,
   options: DataFrameOptions & { readonly x: ChosenColumns; readonly y: ChosenColumns },
 ): Dataset<TrainingRow>;
-export function fromDataFrame(name: string, options?: DataFrameOptions): Dataset<TableRow>;
+export function fromDataFrame<Row extends object = TableRow>(name: string, options?: DataFrameOptions): Dataset<Row>;
 export function fromDataFrame(name: string, options: DataFrameOptions = {}): Dataset<TableRow> | Dataset<TrainingRow> {
   if (!/^[\w.-]{1,100}$/.test(name)) {
     throw new TonyError('USAGE', `"${name}" is not a valid feed name: use letters, digits, dots, underscores and dashes`);
