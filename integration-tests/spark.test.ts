@@ -13,7 +13,7 @@ const RECORDS = 3000;
 
 /*
  * A Spark program on YARN, with executors in containers, and jobs in containers of their own. While the data is sent, one of Spark's
- * executors and one worker are killed.
+ * executors or the ApplicationMaster is killed, and then a worker.
  */
 const SCRIPT = `
 import json, os, signal, sys, threading, time
@@ -83,17 +83,21 @@ def kill_one(matches):
             return
         time.sleep(0.2)
 
-def kill_some(job):
+def kill_some(job, shards):
     while job.status().step < 6:
         time.sleep(0.3)
-    application = spark.sparkContext.applicationId.encode()
-    kill_one(lambda command, _: b"CoarseGrainedExecutorBackend" in command and application in command)
+    if shards == "balanced":
+        application = spark.sparkContext.applicationId.encode()
+        kill_one(lambda command, _: b"CoarseGrainedExecutorBackend" in command and application in command)
+    else:
+        container = job.id.replace("application", "container").encode()
+        kill_one(lambda command, variables: b"application-master.mjs" in command and any(container in each for each in variables))
     kill_one(lambda command, variables: b"tony._function" in command and f"TONY_JOB_ID={job.id}".encode() in variables and b"TONY_RANK=1" in variables)
 
 result = {}
 for shards in ("balanced", "equal"):
     job = tony_spark.start(train, conf, feeds={"train": tony_spark.source(frame, shards=shards)}, epochs=2, result="all")
-    killer = threading.Thread(target=kill_some, args=[job], daemon=True)
+    killer = threading.Thread(target=kill_some, args=[job, shards], daemon=True)
     killer.start()
     ranks = job.result()
     killer.join()
@@ -117,7 +121,7 @@ print()
 print(json.dumps(result))
 `;
 
-test('ranks read each record once and predictions keep their order, while executors of Spark and workers are killed', async () => {
+test('ranks read each record once and predictions keep their order, while executors of Spark, workers and the ApplicationMaster are killed', async () => {
   const folder = await temporaryFolder();
   await writeFile(path.join(folder, 'main.py'), SCRIPT);
   const python = await sparkEnvironment();

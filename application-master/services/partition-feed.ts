@@ -195,8 +195,9 @@ export class PartitionFeed {
     return { answer: neededPiece(rank, number, index), isNew: true };
   }
 
-  get isWanting(): boolean {
-    return this.#ranks.some(({ wanted }) => wanted.size > 0);
+  /** True if ranks cannot continue without the source. */
+  get needsSource(): boolean {
+    return !this.#isComplete || this.#ranks.some(({ wanted }) => wanted.size > 0);
   }
 
   /** Forgets an executor's requests, because its program or its container has ended. */

@@ -107,7 +107,7 @@ export class PartitionFeeds {
     } else if (feed.revision !== revision) {
       this.#options.changed();
     }
-    if (feed.isWanting && this.#options.now() - name.askedAt > SOURCE_LOST_MS) {
+    if (feed.needsSource && this.#options.now() - name.askedAt > SOURCE_LOST_MS) {
       throw new TonyError(
         'FEED_LOST',
         `the program that sends feed ${report.feed} has not been reachable for ${SOURCE_LOST_MS / 60_000} min`,

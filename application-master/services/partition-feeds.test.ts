@@ -1,0 +1,92 @@
+import { pino } from 'pino';
+import { expect, test } from 'vitest';
+import type { FeedOpening } from '../../contract/partitions/partition-feed.ts';
+import { PartitionFeeds } from './partition-feeds.ts';
+
+const WORKER = { containerId: 'container_1', role: 'worker', generation: 1, ranked: true };
+const DOOR = { host: 'node', port: 7000 };
+const OPENING: FeedOpening = {
+  source: 'driver',
+  format: 'arrow',
+  partitions: 2,
+  counts: null,
+  epochs: 1,
+  shards: 'balanced',
+  remainder: 'pad',
+  seed: 0,
+  cacheBytes: 1024,
+};
+
+function feeds() {
+  const published: unknown[] = [];
+  let now = 0;
+  const all = new PartitionFeeds({
+    note: () => {},
+    changed: () => {},
+    publish: (doors) => published.push(doors),
+    now: () => now,
+    log: pino({ level: 'silent' }),
+  });
+  return { all, published, pass: (ms: number) => (now += ms) };
+}
+
+function report(values: object = {}) {
+  return { feed: 'train', rank: 0, worldSize: 1, door: DOOR, known: 0, stored: [], wanted: [], unread: 0, wait: false, ...values };
+}
+
+test('a program and a source may come in any order, and the doors are published when they change', () => {
+  const { all, published } = feeds();
+  expect(all.isOpen(WORKER, { feed: 'train', worldSize: 1, door: DOOR })).toBe(false);
+  expect(all.open({ feed: 'train', opening: OPENING })).toBe('opened');
+  expect(all.isOpen(WORKER, { feed: 'train', worldSize: 1, door: DOOR })).toBe(true);
+  expect(published).toEqual([[DOOR]]);
+  expect(all.open({ feed: 'later', opening: OPENING })).toBe('wait');
+  expect(all.isOpen(WORKER, { feed: 'later', worldSize: 1, door: DOOR })).toBe(true);
+  all.sweep(() => false);
+  expect(published).toEqual([[DOOR], []]);
+});
+
+test('equal shards are divided when the source has counted its records', () => {
+  const { all } = feeds();
+  all.isOpen(WORKER, { feed: 'train', worldSize: 1, door: DOOR });
+  const opening = { ...OPENING, shards: 'equal' as const };
+  expect(all.open({ feed: 'train', opening })).toBe('opened');
+  expect(all.plan({ feed: 'train', source: 'driver', version: null })).toMatchObject({ counting: true });
+  expect(all.offer({ feed: 'train', source: 'driver', partition: 0 })).toBe('count');
+  expect(all.report(WORKER, report())).toBe('wait');
+  all.open({ feed: 'train', opening: { ...opening, counts: [3, 4] } });
+  expect(all.report(WORKER, report({ wanted: [1] }))).toMatchObject({ isComplete: true });
+  expect(all.offer({ feed: 'train', source: 'driver', partition: 1 })).toMatchObject([{ partition: 1, from: 0, to: 4, ...DOOR }]);
+});
+
+test('a second source of a feed is refused, and so are the questions of a source that has not opened it', () => {
+  const { all } = feeds();
+  all.open({ feed: 'train', opening: OPENING });
+  expect(() => all.open({ feed: 'train', opening: { ...OPENING, source: 'other' } })).toThrow(/another program already sends feed train/);
+  expect(() => all.plan({ feed: 'train', source: 'other', version: null })).toThrow(/does not send feed train/);
+  expect(() => all.offer({ feed: 'other', source: 'driver', partition: 0 })).toThrow(/does not send feed other/);
+});
+
+test('a source corrects a mistake by opening the feed again', () => {
+  const { all } = feeds();
+  all.isOpen(WORKER, { feed: 'train', worldSize: 3, door: DOOR });
+  expect(() => all.open({ feed: 'train', opening: OPENING })).toThrow(/2 partitions, which is not enough for 3 ranks/);
+  expect(all.open({ feed: 'train', opening: { ...OPENING, partitions: 3 } })).toBe('opened');
+});
+
+test('a rank that waits learns that the source has been away for ten minutes, and a source that asks stays', () => {
+  const { all, pass } = feeds();
+  all.open({ feed: 'train', opening: OPENING });
+  all.report(WORKER, report());
+  for (const partition of [0, 1]) {
+    all.offer({ feed: 'train', source: 'driver', partition });
+    all.report(WORKER, report({ known: partition + 1 }));
+  }
+  pass(9 * 60_000);
+  all.plan({ feed: 'train', source: 'driver', version: null });
+  pass(9 * 60_000);
+  expect(() => all.report(WORKER, report({ known: 2, wanted: [0] }))).not.toThrow();
+  pass(2 * 60_000);
+  expect(() => all.report(WORKER, report({ known: 2, wanted: [] }))).not.toThrow();
+  expect(() => all.report(WORKER, report({ known: 2, wanted: [0] }))).toThrow(/has not been reachable for 10 min/);
+});
