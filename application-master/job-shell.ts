@@ -148,7 +148,7 @@ export class JobShell {
     return this.#final ?? statusOf(this.#state ?? createJob(frozen, null, { attempt, now: now() }), now());
   };
 
-  readonly progress = (): number => (this.#state === null ? 0 : progressOf(this.#state));
+  readonly progress = (): number => (this.#state && progressOf(this.#state)) ?? 0;
 
   /** Ends this attempt without ending the job: another attempt has taken over, or YARN has killed the application. */
   fence(message: string): void {

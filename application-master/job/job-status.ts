@@ -13,6 +13,7 @@ const REPORTED_WAIT_MS = 5_000;
 
 export function statusOf(state: MachineState, now: number): JobStatus {
   const { frozen, decision } = state;
+  const progress = decision === null ? progressOf(state) : null;
   return {
     id: frozen.jobId,
     name: frozen.job.name,
@@ -28,7 +29,7 @@ export function statusOf(state: MachineState, now: number): JobStatus {
     startedAt: state.startedAt,
     finishedAt: decision?.at ?? null,
     step: stepOf(state),
-    ...(decision === null && { progress: progressOf(state) }),
+    ...(progress !== null && { progress }),
     metrics: mergedMetrics(state),
     checkpointStep: state.training.checkpointStep,
     checkpointUri: frozen.checkpointDir,

@@ -11,7 +11,7 @@ interface Example {
   readonly kind?: 'independent' | 'sidecar';
 }
 
-function progress(...tasks: Example[]): number {
+function progress(...tasks: Example[]): number | null {
   const state = {
     tasks: tasks.map(({ rank = null, step = 0, total = 0, state: of = 'running', kind = 'independent' }) => ({
       role: rank === null ? role({ name: 'other', kind }) : workers(),
@@ -33,8 +33,8 @@ test('without ranks, the progress of a job is the highest share of steps of a tr
   expect(progress({ step: 1, total: 10 }, { step: 4, total: 10 }, { step: 9, total: 10, kind: 'sidecar' })).toBe(0.4);
 });
 
-test('without an expected number of steps, the progress of a job is the share of tracked tasks that have succeeded', () => {
+test('without an expected number of steps, the progress of a job is the share of tracked tasks that have succeeded, or unknown', () => {
   expect(progress({ rank: 0, step: 30 }, { state: 'succeeded' }, { kind: 'sidecar', state: 'succeeded' })).toBe(0.5);
-  expect(progress({ rank: 0 })).toBe(0);
-  expect(progress()).toBe(0);
+  expect(progress({ rank: 0 })).toBeNull();
+  expect(progress()).toBeNull();
 });

@@ -5,9 +5,9 @@ import { isMember } from './membership.ts';
 /**
  * Returns the fraction of the job that has been completed, from 0 to 1. This is the fraction of its steps that rank 0 has completed, or the
  * highest fraction of any task if no task has a rank. If no program has reported its expected number of steps, returns the fraction of
- * tracked tasks that have succeeded.
+ * tracked tasks that have succeeded, or null if none has.
  */
-export function progressOf({ tasks }: MachineState): number {
+export function progressOf({ tasks }: MachineState): number | null {
   const tracked = tasks.filter((task) => isTracked(task.role) && (task.index < task.role.instances || isMember(task)));
   const leader = tracked.find(({ rank }) => rank === 0);
   const shares = (leader === undefined ? tracked : [leader]).flatMap(shareOf);
@@ -15,7 +15,7 @@ export function progressOf({ tasks }: MachineState): number {
     return Math.max(...shares);
   }
   const ended = tracked.filter(({ state }) => state === 'succeeded').length;
-  return tracked.length === 0 ? 0 : ended / tracked.length;
+  return ended === 0 ? null : ended / tracked.length;
 }
 
 function shareOf({ progress: { step, total } }: Task): number[] {

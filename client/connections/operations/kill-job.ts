@@ -27,6 +27,7 @@ export interface KillImpact {
   readonly step: number;
   /** Step of the newest checkpoint, or 0 if there is none. */
   readonly checkpointStep: number;
+  /** Number of steps after the newest checkpoint, or 0 if the job had already ended. */
   readonly stepsLost: number;
 }
 
@@ -84,6 +85,6 @@ export function killImpact(job: JobInfo, now: number): KillImpact {
     ranMs: over || !isReported(job) ? null : jobDuration(job, now),
     step,
     checkpointStep,
-    stepsLost: Math.max(0, step - checkpointStep),
+    stepsLost: over ? 0 : Math.max(0, step - checkpointStep),
   };
 }
