@@ -19,6 +19,11 @@ function open(opening: Partial<FeedOpening> = {}, worldSize = 2): PartitionFeed 
   return PartitionFeed.open('train', { ...OPENING, ...opening }, worldSize);
 }
 
+/** Sends a report, and returns the answer. */
+function ask(feed: PartitionFeed, values: RankReport) {
+  return feed.answerTo(values, feed.report(values).changed);
+}
+
 function report(rank: number, values: Partial<RankReport> = {}): RankReport {
   const door = { host: 'node', port: 7000 + rank };
   return { feed: 'train', rank, worldSize: 2, door, known: 0, stored: [], wanted: [], unread: null, wait: false, ...values };
@@ -26,7 +31,7 @@ function report(rank: number, values: Partial<RankReport> = {}): RankReport {
 
 /** Lets a rank report how much it has read, and returns the pieces that it learns about. */
 function learn(feed: PartitionFeed, rank: number, known: number, unread: number, worldSize = 2): readonly PartitionPiece[] {
-  const { answer } = feed.report(report(rank, { worldSize, known, unread }));
+  const answer = ask(feed, report(rank, { worldSize, known, unread }));
   return answer === 'wait' ? [] : answer.pieces;
 }
 
@@ -85,7 +90,7 @@ test('a repeated offer and a repeated report get the same answer, and so they do
 
 test('a feed without partitions is complete at once', () => {
   const feed = open({ partitions: 0 });
-  expect(feed.report(report(0)).answer).toMatchObject({ pieces: [], isComplete: true });
+  expect(ask(feed, report(0))).toMatchObject({ pieces: [], isComplete: true });
   expect(feed.received).toEqual({ records: 0, isAll: true });
 });
 
@@ -119,8 +124,21 @@ test('a partition that is sent again with other contents is reported, and the fi
   const feed = open({ shards: 'equal', counts: [2, 2], partitions: 2 });
   const [a, b] = ['a'.repeat(64), 'b'.repeat(64)];
   feed.report(report(0, { stored: [{ index: 0, records: 2, digest: a }] }));
-  const { answer } = feed.report(report(0, { stored: [{ index: 0, records: 3, digest: b }] }));
+  const answer = ask(feed, report(0, { stored: [{ index: 0, records: 3, digest: b }] }));
   expect(answer).toMatchObject({ changed: [{ partition: 0, before: 2, now: 3 }], facts: [{ records: 2, digest: a }] });
+});
+
+test('with equal shards, a partition without records is not offered', () => {
+  const feed = open({ shards: 'equal', counts: [2, 0, 2], partitions: 3 });
+  learn(feed, 0, 0, 0);
+  expect(feed.plan().unassigned).toEqual([]);
+  expect(feed.offer(1)).toEqual({ answer: [], isNew: false });
+});
+
+test('equal shards notice that a partition has another size than when it was counted', () => {
+  const feed = open({ shards: 'equal', counts: [2, 2], partitions: 2 });
+  const answer = ask(feed, report(0, { stored: [{ index: 0, records: 1, digest: 'a'.repeat(64) }] }));
+  expect(answer).toMatchObject({ changed: [{ partition: 0, before: 2, now: 1 }] });
 });
 
 test.each<[string, Partial<FeedOpening>, RegExp]>([

@@ -48,18 +48,21 @@ export class PartitionFeed {
   readonly #ranks: readonly Rank[];
   /** Partitions that belong to ranks. */
   readonly #assigned: Set<number>;
-  #version = 0;
+  #version: number;
   /** Changes whenever the answer to a waiting offer may change. */
   #rooms = 0;
 
-  private constructor(opening: FeedOpening, ranks: readonly Rank[]) {
+  private constructor(opening: FeedOpening, ranks: readonly Rank[], version: number) {
     this.opening = opening;
+    this.#version = version;
     this.#ranks = ranks;
-    this.#assigned = new Set(ranks.flatMap(({ pieces }) => pieces.map(({ partition }) => partition)));
+    // With equal shards, partitions without records belong to no rank, and no rank needs them.
+    const all = opening.shards === 'equal' ? Array.from({ length: opening.partitions }, (_, partition) => partition) : [];
+    this.#assigned = new Set([...all, ...ranks.flatMap(({ pieces }) => pieces.map(({ partition }) => partition))]);
   }
 
   /** @throws TonyError USAGE if the opening contradicts itself, or if there are fewer partitions than ranks */
-  static open(name: string, opening: FeedOpening, worldSize: number): PartitionFeed {
+  static open(name: string, opening: FeedOpening, worldSize: number, version = 0): PartitionFeed {
     const { counts, partitions, shards, remainder } = opening;
     if (counts !== null && counts.length !== partitions) {
       throw new TonyError('USAGE', `the source of feed ${name} reports ${counts.length} sizes for ${partitions} partitions`);
@@ -71,22 +74,22 @@ export class PartitionFeed {
           hint: "Repartition the data, for example with df.repartition(64), or use shards='equal', which divides partitions.",
         });
       }
-      return new PartitionFeed(opening, emptyRanks(worldSize));
+      return new PartitionFeed(opening, emptyRanks(worldSize), version);
     }
     if (counts === null) {
       throw new TonyError('USAGE', `the source of feed ${name} has not counted the records, which equal shards require`);
     }
     const ranks = equalShards(counts, worldSize, remainder).map((pieces) => ({ ...emptyRank(), pieces, facts: pieces.map(() => null) }));
-    return new PartitionFeed(opening, ranks);
+    return new PartitionFeed(opening, ranks, version);
   }
 
-  static restore({ opening, ranks }: StoredPartitionFeed): PartitionFeed {
+  static restore({ opening, ranks }: StoredPartitionFeed, version = 0): PartitionFeed {
     const restored = ranks.map(({ pieces, facts }) => ({
       ...emptyRank(),
       pieces: pieces.map(([partition, from, to]) => ({ partition, from, to })),
       facts: facts.map((each, index) => each && { index, records: each[0], digest: each[1] }),
     }));
-    return new PartitionFeed(opening, restored);
+    return new PartitionFeed(opening, restored, version);
   }
 
   store(): StoredPartitionFeed {
@@ -115,10 +118,10 @@ export class PartitionFeed {
 
   /**
    * Records what an executor reports about one rank.
-   * @returns the answer, or 'wait' if there are no new pieces, and whether the state must be stored before the answer is sent
+   * @returns the partitions that have arrived with other contents than before, and whether the state must be stored
    * @throws TonyError USAGE if the number of ranks has changed
    */
-  report(report: RankReport): { readonly answer: RankPieces | 'wait'; readonly isNew: boolean } {
+  report(report: RankReport): { readonly changed: RankPieces['changed']; readonly isNew: boolean } {
     const rank = this.#rank(report);
     const changed: RankPieces['changed'][number][] = [];
     let isNew = false;
@@ -128,9 +131,14 @@ export class PartitionFeed {
       if (piece === undefined) {
         throw new TonyError('DATA_INVALID', `rank ${report.rank} has no piece ${fact.index}`);
       }
+      const expected = piece.to === null ? fact.records : piece.to - piece.from;
       if (before == null) {
         rank.facts[fact.index] = fact;
         isNew = true;
+        this.#version++;
+        if (fact.records !== expected) {
+          changed.push({ partition: piece.partition, before: expected, now: fact.records });
+        }
       } else if (before.digest !== fact.digest) {
         changed.push({ partition: piece.partition, before: before.records, now: fact.records });
       }
@@ -139,14 +147,21 @@ export class PartitionFeed {
     this.#rooms += rank.unread === report.unread ? 0 : 1;
     rank.unread = report.unread;
     rank.known = report.known;
+    return { changed, isNew };
+  }
+
+  /** Returns the answer to a report, or 'wait' if there is nothing new. Has no effect, so that a waiting report can be answered later. */
+  answerTo(report: RankReport, changed: RankPieces['changed']): RankPieces | 'wait' {
+    const rank = this.#rank(report);
     const pieces = rank.pieces.slice(report.known, report.known + MAXIMUM_PIECES);
-    const hasAll = report.known + pieces.length === rank.pieces.length;
-    const isComplete = this.#isComplete && hasAll;
+    const isComplete = this.#isComplete && report.known + pieces.length === rank.pieces.length;
     if (report.wait && pieces.length === 0 && changed.length === 0 && !isComplete) {
-      return { answer: 'wait', isNew };
+      return 'wait';
     }
     const facts = rank.facts.slice(report.known, report.known + pieces.length);
-    return { answer: { opening: this.opening, pieces, facts, isComplete, changed }, isNew };
+    // Executors do not need the sizes of all partitions, which may be many.
+    const opening = { ...this.opening, counts: null };
+    return { opening, pieces, facts, isComplete, changed };
   }
 
   /** Returns the pieces that the source must send now, alternately for each rank, because ranks that train together wait for each other. */
@@ -211,7 +226,7 @@ export class PartitionFeed {
   }
 
   get #isComplete(): boolean {
-    return this.opening.shards === 'equal' || this.#assigned.size === this.opening.partitions;
+    return this.#assigned.size === this.opening.partitions;
   }
 
   #rank({ feed, rank, worldSize }: RankReport): Rank {

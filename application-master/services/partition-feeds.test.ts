@@ -24,10 +24,16 @@ function feeds() {
     note: () => {},
     changed: () => {},
     publish: (doors) => published.push(doors),
+    firstVersion: 0,
     now: () => now,
     log: pino({ level: 'silent' }),
   });
   return { all, published, pass: (ms: number) => (now += ms) };
+}
+
+/** Sends a report of the worker, and returns the first answer. */
+function ask(all: PartitionFeeds, body: object): unknown {
+  return all.report(WORKER, body)();
 }
 
 function report(values: object = {}) {
@@ -53,9 +59,9 @@ test('equal shards are divided when the source has counted its records', () => {
   expect(all.open({ feed: 'train', opening })).toBe('opened');
   expect(all.plan({ feed: 'train', source: 'driver', version: null })).toMatchObject({ counting: true });
   expect(all.offer({ feed: 'train', source: 'driver', partition: 0 })).toBe('count');
-  expect(all.report(WORKER, report())).toBe('wait');
+  expect(ask(all, report())).toBe('wait');
   all.open({ feed: 'train', opening: { ...opening, counts: [3, 4] } });
-  expect(all.report(WORKER, report({ wanted: [1] }))).toMatchObject({ isComplete: true });
+  expect(ask(all, report({ wanted: [1] }))).toMatchObject({ isComplete: true });
   expect(all.offer({ feed: 'train', source: 'driver', partition: 1 })).toMatchObject([{ partition: 1, from: 0, to: 4, ...DOOR }]);
 });
 
@@ -64,7 +70,15 @@ test('a second source of a feed is refused, and so are the questions of a source
   all.open({ feed: 'train', opening: OPENING });
   expect(() => all.open({ feed: 'train', opening: { ...OPENING, source: 'other' } })).toThrow(/another program already sends feed train/);
   expect(() => all.plan({ feed: 'train', source: 'other', version: null })).toThrow(/does not send feed train/);
-  expect(() => all.offer({ feed: 'other', source: 'driver', partition: 0 })).toThrow(/does not send feed other/);
+  expect(() => all.offer({ feed: 'train', source: 'other', partition: 0 })).toThrow(/does not send feed train/);
+});
+
+test('a new attempt of the ApplicationMaster lets a source continue to count, and opens the feed with its counts', () => {
+  const { all } = feeds();
+  expect(all.offer({ feed: 'train', source: 'driver', partition: 0 })).toBe('count');
+  expect(all.plan({ feed: 'train', source: 'driver', version: 0 })).toMatchObject({ counting: true });
+  all.isOpen(WORKER, { feed: 'train', worldSize: 1, door: DOOR });
+  expect(all.open({ feed: 'train', opening: { ...OPENING, shards: 'equal', counts: [1, 2] } })).toBe('opened');
 });
 
 test('a source corrects a mistake by opening the feed again', () => {
@@ -74,19 +88,30 @@ test('a source corrects a mistake by opening the feed again', () => {
   expect(all.open({ feed: 'train', opening: { ...OPENING, partitions: 3 } })).toBe('opened');
 });
 
+test('a report that still waits does not undo a newer report', () => {
+  const { all } = feeds();
+  all.open({ feed: 'train', opening: OPENING });
+  const older = all.report(WORKER, report({ unread: 2, wait: true }));
+  expect(older()).toBe('wait');
+  expect(all.offer({ feed: 'train', source: 'driver', partition: 0 })).toBe('wait');
+  const newer = all.report(WORKER, report({ unread: 0, wait: true }));
+  expect([newer(), older()]).toEqual(['wait', 'wait']);
+  expect(all.offer({ feed: 'train', source: 'driver', partition: 0 })).toMatchObject([{ partition: 0 }]);
+});
+
 test('a rank that waits learns that the source has been away for ten minutes, and a source that asks stays', () => {
   const { all, pass } = feeds();
   all.open({ feed: 'train', opening: OPENING });
-  all.report(WORKER, report());
+  ask(all, report());
   for (const partition of [0, 1]) {
     all.offer({ feed: 'train', source: 'driver', partition });
-    all.report(WORKER, report({ known: partition + 1 }));
+    ask(all, report({ known: partition + 1 }));
   }
   pass(9 * 60_000);
   all.plan({ feed: 'train', source: 'driver', version: null });
   pass(9 * 60_000);
-  expect(() => all.report(WORKER, report({ known: 2, wanted: [0] }))).not.toThrow();
+  expect(() => ask(all, report({ known: 2, wanted: [0] }))).not.toThrow();
   pass(2 * 60_000);
-  expect(() => all.report(WORKER, report({ known: 2, wanted: [] }))).not.toThrow();
-  expect(() => all.report(WORKER, report({ known: 2, wanted: [0] }))).toThrow(/has not been reachable for 10 min/);
+  expect(() => ask(all, report({ known: 2, wanted: [] }))).not.toThrow();
+  expect(() => ask(all, report({ known: 2, wanted: [0] }))).toThrow(/has not been reachable for 10 min/);
 });

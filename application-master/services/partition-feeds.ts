@@ -37,6 +37,8 @@ export interface PartitionFeedsOptions {
   readonly changed: () => void;
   /** Publishes the executors' doors for sources. */
   readonly publish: (doors: readonly DoorAddress[]) => void;
+  /** First version of a plan. It differs between attempts, because sources wait for another version than the one they know. */
+  readonly firstVersion: number;
   /** Returns the time in ms. */
   readonly now: () => number;
   readonly log: Logger;
@@ -67,7 +69,7 @@ export class PartitionFeeds {
 
   restore(stored: StoredPartitionFeeds): void {
     for (const [name, each] of Object.entries(stored)) {
-      const feed = PartitionFeed.restore(each);
+      const feed = PartitionFeed.restore(each, this.#options.firstVersion);
       this.#names.set(name, { feed, opening: feed.opening, worldSize: feed.worldSize, askedAt: this.#options.now() });
     }
   }
@@ -90,30 +92,40 @@ export class PartitionFeeds {
     this.#register(requester, parse(doorAddress, body));
   }
 
-  /** Handles an executor's report about one of its ranks. */
-  report(requester: Requester, body: unknown): unknown {
+  /**
+   * Handles an executor's report about one of its ranks.
+   * @returns a function that returns the answer, or 'wait' if there is none yet. It records the report only once: if it recorded the report
+   *   again whenever something changes, an older report that still waits would undo a newer one
+   */
+  report(requester: Requester, body: unknown): () => RankPieces | 'wait' {
     const report = parse(rankReport, body);
     this.#register(requester, report.door);
     const name = this.#name(report.feed);
-    this.#read(report.feed, name, report.worldSize);
-    const { feed } = name;
-    if (feed === null) {
-      return 'wait';
-    }
-    const { revision } = feed;
-    const { answer, isNew } = feed.report(report);
-    if (isNew) {
-      this.#options.note();
-    } else if (feed.revision !== revision) {
-      this.#options.changed();
-    }
-    if (feed.needsSource && this.#options.now() - name.askedAt > SOURCE_LOST_MS) {
-      throw new TonyError(
-        'FEED_LOST',
-        `the program that sends feed ${report.feed} has not been reachable for ${SOURCE_LOST_MS / 60_000} min`,
-      );
-    }
-    return answer;
+    let changed: RankPieces['changed'] | null = null;
+    return () => {
+      this.#read(report.feed, name, report.worldSize);
+      const { feed } = name;
+      if (feed === null) {
+        return 'wait';
+      }
+      if (changed === null) {
+        const { revision } = feed;
+        const recorded = feed.report(report);
+        changed = recorded.changed;
+        if (recorded.isNew) {
+          this.#options.note();
+        } else if (feed.revision !== revision) {
+          this.#options.changed();
+        }
+      }
+      if (feed.needsSource && this.#options.now() - name.askedAt > SOURCE_LOST_MS) {
+        throw new TonyError(
+          'FEED_LOST',
+          `the program that sends feed ${report.feed} has not been reachable for ${SOURCE_LOST_MS / 60_000} min`,
+        );
+      }
+      return feed.answerTo(report, changed);
+    };
   }
 
   /**
@@ -162,7 +174,8 @@ export class PartitionFeeds {
   /** Returns a source's feed, or null if the source must count its records first. */
   #ofSource(feed: string, source: string): PartitionFeed | null {
     const name = this.#name(feed);
-    if (name.opening?.source !== source) {
+    // An attempt that has just started does not know a source that still counts its records.
+    if (name.opening !== null && name.opening.source !== source) {
       throw new TonyError('USAGE', `this program does not send feed ${feed}`);
     }
     name.askedAt = this.#options.now();
@@ -222,7 +235,7 @@ export class PartitionFeeds {
       return;
     }
     try {
-      name.feed = PartitionFeed.open(feed, name.opening, name.worldSize);
+      name.feed = PartitionFeed.open(feed, name.opening, name.worldSize, this.#options.firstVersion);
     } catch (error) {
       // The source may correct its mistake and open the feed again.
       name.opening = null;

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import type { MasterService } from '../../conf/frameworks/framework.ts';
 import type { DoorAddress } from '../../contract/partitions/partition-feed.ts';
 import {
@@ -107,6 +108,7 @@ export class JobServices {
       note: () => this.#note(),
       changed: () => this.#wake(),
       publish: (doors) => void this.#feedServer?.then((server) => server.publish(doors)).catch(() => {}),
+      firstVersion: randomInt(2 ** 40),
       now: () => performance.now(),
       log: options.log,
     });
@@ -177,8 +179,10 @@ export class JobServices {
         this.#partitions.register(call, parseBody(call.body));
         return { answer: 'published' };
       }
-      case PARTITIONS_REPORT:
-        return await this.#held(call, (body) => this.#partitions.report(call, body));
+      case PARTITIONS_REPORT: {
+        const answerOf = this.#partitions.report(call, parseBody(call.body));
+        return await this.#held(call, answerOf);
+      }
       case PARTITIONS_OPEN:
         return await this.#held(call, (body) => this.#partitions.open(body));
       case PARTITIONS_OFFER:

@@ -153,7 +153,7 @@ class Simulation {
 
   async #report(report: RankReport, signal: AbortSignal): Promise<RankPieces | null> {
     await pauseMs(0);
-    const { answer } = this.#feed.report(report);
+    const answer = this.#feed.answerTo(report, this.#feed.report(report).changed);
     if (answer !== 'wait') {
       return answer;
     }

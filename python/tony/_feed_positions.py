@@ -25,6 +25,8 @@ class Place:
         self.records = 0
 
 
+# Stands for all ranks in a checkpoint.
+_ALL = "*"
 # The feeds that this process reads.
 places: Dict[str, Place] = {}
 # The places in the checkpoint from which this process has resumed, by feed and rank.
@@ -40,8 +42,7 @@ def loaded(feeds: Dict[str, Dict[str, Dict[str, int]]]) -> None:
 def resume(feed: str, rank: int) -> Dict[str, int]:
     """Returns the place from which this process continues. Without a checkpoint, it is the beginning."""
     ranks = _restored.get(feed, {})
-    # With equal shards, all ranks are at the same place, and only the rank that saves the checkpoint stores it.
-    return ranks.get(str(rank)) or next(iter(ranks.values()), {"epoch": 0, "records": 0})
+    return ranks.get(str(rank)) or ranks.get(_ALL) or {"epoch": 0, "records": 0}
 
 
 def to_save(shards: bool) -> Dict[str, Dict[str, Dict[str, int]]]:
@@ -50,6 +51,8 @@ def to_save(shards: bool) -> Dict[str, Dict[str, Dict[str, int]]]:
     Raises TonyError USAGE if a checkpoint of one rank cannot contain the places of the others.
     """
     task = context()
+    # A feed that this process has not read since the restart keeps its places.
+    saved = {feed: dict(ranks) for feed, ranks in _restored.items() if feed not in places}
     for name, place in places.items():
         if place.shards == "balanced" and not shards and (task.world_size or 1) > 1:
             raise TonyError(
@@ -58,6 +61,7 @@ def to_save(shards: bool) -> Dict[str, Dict[str, Dict[str, int]]]:
                 " contain the places of the others",
                 "Call save_checkpoint(..., shards=True) in every rank, or send the feed with shards='equal'.",
             )
-    return {
-        name: {str(task.rank): {"epoch": place.epoch, "records": place.records}} for name, place in places.items()
-    }
+        # With equal shards, all ranks are at the same place after the same step.
+        rank = str(task.rank) if shards or place.shards == "balanced" else _ALL
+        saved[name] = {rank: {"epoch": place.epoch, "records": place.records}}
+    return saved

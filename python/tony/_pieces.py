@@ -136,9 +136,7 @@ def columns_of(batch: Any) -> Dict[str, Any]:
             if is_even:
                 columns[field.name] = values.reshape(rows, width)
             else:
-                ragged = numpy.empty(rows, dtype=object)
-                ragged[:] = [numpy.asarray(each) for each in column.to_pylist()]
-                columns[field.name] = ragged
+                columns[field.name] = _ragged([numpy.asarray(each) for each in column.to_pylist()])
         else:
             columns[field.name] = column.to_numpy(zero_copy_only=False)
     return columns
@@ -147,7 +145,23 @@ def columns_of(batch: Any) -> Dict[str, Any]:
 def _join_columns(first: Dict[str, Any], second: Dict[str, Any]) -> Dict[str, Any]:
     import numpy
 
-    return {name: numpy.concatenate([column, second[name]]) for name, column in first.items()}
+    return {name: numpy.concatenate(_alike(column, second[name])) for name, column in first.items()}
+
+
+def _alike(first: Any, second: Any) -> List[Any]:
+    """Returns two parts of a column in the same form. Lists of equal lengths in one part need not be so in the other."""
+    if first.shape[1:] == second.shape[1:]:
+        return [first, second]
+    return [_ragged(each) for each in (first, second)]
+
+
+def _ragged(rows: Any) -> Any:
+    import numpy
+
+    column = numpy.empty(len(rows), dtype=object)
+    for index, row in enumerate(rows):
+        column[index] = row
+    return column
 
 
 def _cut_columns(part: Dict[str, Any], rows: Any) -> Dict[str, Any]:

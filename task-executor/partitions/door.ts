@@ -16,6 +16,7 @@ import type { Secret } from '../../platform/secret.ts';
 /** Time in ms after which a connection without data is closed. */
 const IDLE_MS = 120_000;
 const HEADERS_MS = 10_000;
+const KEEPALIVE_MS = 30_000;
 const MAXIMUM_CONNECTIONS = 512;
 const PIECE = /^\/feeds\/([\w.-]{1,100})\/(\d{1,7})\/(\d{1,7})$/;
 const REQUEST = /^\/requests\/([\w.-]{1,100})\/(arrow|pickle|end)$/;
@@ -100,6 +101,7 @@ export class Door {
     try {
       if (piece !== null) {
         const [, feed = '', rank, index] = piece;
+        waitPatiently(request);
         const isStored = await this.#options.receive(feed, Number(rank), Number(index), request);
         if (isStored) {
           respond(response, 200, '{}');
@@ -131,8 +133,7 @@ export class Door {
     }
     const gone = new AbortController();
     response.on('close', () => gone.abort());
-    // The program may need any time to answer.
-    request.socket.setTimeout(0);
+    waitPatiently(request);
     const reply = await this.#options.answer(feed, format, request, gone.signal);
     if (typeof reply === 'number') {
       refuse(request, response, reply);
@@ -170,6 +171,12 @@ export class Door {
 
 function respond(response: ServerResponse, status: number, body: string | Buffer): void {
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(body);
+}
+
+/** Lets an authenticated client or the program take any time, as long as the client's machine answers keepalive probes. */
+function waitPatiently({ socket }: IncomingMessage): void {
+  socket.setTimeout(0);
+  socket.setKeepAlive(true, KEEPALIVE_MS);
 }
 
 /** Responds without reading the request's body. The connection cannot be used again. */

@@ -181,23 +181,29 @@ export class RankReader {
     }
   }
 
+  /** Returns the current piece if the program can read it. Passes over pieces without records, which are empty files. */
   #readable(): GivenPiece | 'over' | null {
-    this.#locate();
-    const order = this.#order;
-    if (this.#isOver) {
-      return 'over';
+    for (;;) {
+      this.#locate();
+      const order = this.#order;
+      if (this.#isOver) {
+        return 'over';
+      }
+      if (order === null || this.#current === null) {
+        return null;
+      }
+      const { at, skip } = this.#current;
+      const index = order.at(at);
+      const piece = typeof index !== 'number' || !this.#reported.has(index) ? undefined : this.#options.received.get(this.keyOf(index));
+      if (piece === undefined) {
+        return null;
+      }
+      if (piece.records > 0) {
+        const { partition } = order.pieces[index as number] as PartitionPiece;
+        return { path: piece.file, epoch: at.epoch, partition, records: piece.records, skip };
+      }
+      this.#advance();
     }
-    if (order === null || this.#current === null) {
-      return null;
-    }
-    const { at, skip } = this.#current;
-    const index = order.at(at);
-    const piece = typeof index !== 'number' || !this.#reported.has(index) ? undefined : this.#options.received.get(this.keyOf(index));
-    if (piece === undefined) {
-      return null;
-    }
-    const { partition } = order.pieces[index as number] as PartitionPiece;
-    return { path: piece.file, epoch: at.epoch, partition, records: piece.records, skip };
   }
 
   /**

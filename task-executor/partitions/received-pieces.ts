@@ -64,13 +64,15 @@ export class ReceivedPieces {
    */
   async receive(key: string, input: Readable): Promise<boolean> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    const part = path.join(this.#folder, `part-${++this.#parts}`);
+    const number = ++this.#parts;
+    const part = path.join(this.#folder, `part-${number}`);
     try {
       const received = await writePiece(input, part);
       if (this.#pieces.has(key)) {
         return false;
       }
-      const file = path.join(this.#folder, key);
+      // A name of its own, because an earlier file of the same piece may still be being removed.
+      const file = path.join(this.#folder, `${key}.${number}`);
       // Synchronous, so that no other call can store the same piece in between.
       renameSync(part, file);
       this.#pieces.set(key, { ...received, file });

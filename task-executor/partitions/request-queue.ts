@@ -11,63 +11,80 @@ export interface TaskRequest {
   readonly format: 'arrow' | 'pickle';
 }
 
-/** How a request ended: with the path of the program's reply, with the program's end, or with the client's. */
-export type RequestEnd = { readonly reply: string } | 'ended';
-
 interface Waiting extends TaskRequest {
-  readonly end: (end: RequestEnd) => void;
-  /** True if a process of the program has received the request. */
-  taken: boolean;
+  /** Receives the path of the program's reply, or null if the program has ended. */
+  readonly end: (reply: string | null) => void;
+  state: 'queued' | 'taken' | 'withdrawn';
 }
 
 /** The requests of one feed that this task's processes answer. */
 export class RequestQueue {
   readonly #requests = new Map<number, Waiting>();
+  #reserved = 0;
   #last = 0;
   /** True if the client will send no more requests. */
   isOver = false;
 
-  get isFull(): boolean {
-    return this.#requests.size >= MAXIMUM_WAITING;
+  /** Reserves a place for a request that is being received. Returns false if the queue is full. */
+  reserve(): boolean {
+    if (this.#requests.size + this.#reserved >= MAXIMUM_WAITING) {
+      return false;
+    }
+    this.#reserved++;
+    return true;
   }
 
-  /** Adds a request. `end` is called once, unless the client withdraws the request. */
-  add(path: string, format: TaskRequest['format'], end: (end: RequestEnd) => void): number {
+  /** Gives back a place for which no request has arrived. */
+  release(): void {
+    this.#reserved--;
+  }
+
+  /** Adds a request to a reserved place. `end` is called once. */
+  add(path: string, format: TaskRequest['format'], end: Waiting['end']): number {
+    this.release();
     const id = ++this.#last;
-    this.#requests.set(id, { id, path, format, end, taken: false });
+    this.#requests.set(id, { id, path, format, end, state: 'queued' });
     return id;
   }
 
-  /** Removes a request whose client no longer waits for the reply. */
+  /** The client no longer waits for the reply. If the program has received the request, its file stays until the program replies. */
   withdraw(id: number): void {
-    this.#requests.delete(id);
+    const request = this.#requests.get(id);
+    if (request?.state === 'queued') {
+      this.#requests.delete(id);
+      request.end(null);
+    } else if (request !== undefined) {
+      request.state = 'withdrawn';
+    }
   }
 
   /** Returns the oldest request that no process has received, or null if there is none. */
   take(): TaskRequest | null {
-    for (const waiting of this.#requests.values()) {
-      if (!waiting.taken) {
-        waiting.taken = true;
-        const { id, path, format } = waiting;
+    for (const request of this.#requests.values()) {
+      if (request.state === 'queued') {
+        request.state = 'taken';
+        const { id, path, format } = request;
         return { id, path, format };
       }
     }
     return null;
   }
 
-  /** The program has replied. A reply to a request that was withdrawn has no effect. */
-  reply(id: number, path: string): void {
+  /** The program has replied. Returns false if nobody reads the reply. */
+  reply(id: number, path: string): boolean {
     if (id > this.#last) {
       throw new TonyError('DATA_INVALID', `there is no request ${id}`);
     }
-    this.#requests.get(id)?.end({ reply: path });
+    const request = this.#requests.get(id);
     this.#requests.delete(id);
+    request?.end(path);
+    return request?.state === 'taken';
   }
 
   /** The program has ended. */
   close(): void {
     for (const { end } of this.#requests.values()) {
-      end('ended');
+      end(null);
     }
     this.#requests.clear();
   }

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import path from 'node:path';
 import * as z from 'zod';
@@ -24,7 +25,7 @@ import type { Secret } from '../../platform/secret.ts';
 import { Door } from './door.ts';
 import { RankReader } from './rank-reader.ts';
 import { type ReceivedPiece, ReceivedPieces } from './received-pieces.ts';
-import { type RequestEnd, RequestQueue } from './request-queue.ts';
+import { RequestQueue } from './request-queue.ts';
 
 const count = z.number().int().nonnegative();
 const feed = z.string().regex(/^[\w.-]{1,100}$/);
@@ -147,7 +148,9 @@ export class TaskPartitions {
         return await this.#nextRequest(parse(requestQuestion, body).feed, signal);
       case REQUESTS_REPLY: {
         const { feed: name, id, path: reply } = parse(replyQuestion, body);
-        this.#queues.get(name)?.reply(id, reply);
+        if (this.#queues.get(name)?.reply(id, reply) !== true) {
+          await rm(reply, { force: true });
+        }
         return answer('replied');
       }
       default:
@@ -218,22 +221,24 @@ export class TaskPartitions {
   /** Stores a request in a file, and waits until the program has replied with another file. */
   async #request(name: string, format: 'arrow' | 'pickle', body: IncomingMessage, signal: AbortSignal): Promise<string | 404 | 503> {
     const queue = this.#queues.get(name);
-    if (queue === undefined || queue.isFull) {
+    if (queue === undefined || !queue.reserve()) {
       return queue === undefined ? 404 : 503;
     }
     const key = `request-${++this.#requests}`;
-    await this.#received.receive(key, body);
+    try {
+      await this.#received.receive(key, body);
+    } catch (error) {
+      queue.release();
+      throw error;
+    }
     try {
       const { file } = this.#received.get(key) as ReceivedPiece;
-      const end = await new Promise<RequestEnd>((resolve) => {
+      const reply = await new Promise<string | null>((resolve) => {
         const id = queue.add(file, format, resolve);
-        signal.addEventListener('abort', () => {
-          queue.withdraw(id);
-          resolve('ended');
-        });
+        signal.addEventListener('abort', () => queue.withdraw(id));
         this.#arrive();
       });
-      return end === 'ended' ? 503 : end.reply;
+      return reply ?? 503;
     } finally {
       this.#received.remove(key);
     }

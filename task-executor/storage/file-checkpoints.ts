@@ -207,7 +207,11 @@ export class FileCheckpoints {
           continue;
         }
         await this.#download(step, index, folder, signal);
-        return { step, folder, target: index.target ?? null, feeds: index.feeds ?? {} };
+        const isOwnJob = index.jobId === this.#origin.jobId;
+        if (!isOwnJob && index.feeds !== undefined) {
+          onSkipped(`feeds are read from the beginning, because checkpoint step-${step} is of another job, which may have read other data`);
+        }
+        return { step, folder, target: index.target ?? null, feeds: (isOwnJob ? index.feeds : undefined) ?? {} };
       } catch (error) {
         if (!(error instanceof TonyError) || !['CHECKPOINT_INVALID', 'NOT_FOUND'].includes(error.code)) {
           throw error;

@@ -16,6 +16,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 # Time in seconds without progress after which a connection counts as broken.
 _TIMEOUT_S = 60.0
+# After 60 s of silence, a probe every 15 s, of which 4 may be lost.
+_KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 # Size in bytes of the frames that are sent.
 _FRAME_BYTES = 1 << 20
 
@@ -50,6 +52,11 @@ def connect(doors: Doors, host: str, port: int) -> http.client.HTTPSConnection:
         peer = connection.sock.getpeercert(binary_form=True)
         if peer != ssl.PEM_cert_to_DER_cert(doors.certificate):
             raise ssl.SSLError("the certificate is not the job's")
+        # Otherwise, a client that waits without a time limit would not notice that the other machine has failed.
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE.items():
+            if hasattr(socket, name):
+                connection.sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     except BaseException:
         connection.close()
         raise

@@ -16,6 +16,8 @@ from ._find_doors import find_doors, ship_by_value
 
 # Maximum number of partitions that Spark offers at the same time, for each of its cores.
 _OFFERS = 4
+# The same for each rank that reads the feed. A rank gets at most 8 partitions in advance.
+_OFFERS_PER_READER = 16
 # Number of Spark jobs that send partitions of one feed at the same time.
 _JOBS = 4
 # Time in seconds after which the program fails if no partition arrives.
@@ -134,7 +136,9 @@ class _Sender:
         # Partitions that a Spark job is sending now.
         self._running: Set[int] = set()
         self._counts: Dict[int, int] = {}
-        self._arrived_at = time.monotonic()
+        # Times since which requests, and Spark's tasks, have failed without a success.
+        self._unanswered_since: Optional[float] = None
+        self._failing_since: Optional[float] = None
         self._client: Any = None
         self._job_id = ""
         self._doors: Any = None
@@ -146,6 +150,10 @@ class _Sender:
         threading.Thread(target=self._guarded, args=(self._run,), name=f"tony-feed-{self._name}", daemon=True).start()
 
     def close(self) -> None:
+        self._stop()
+        self._pool.shutdown(wait=False)
+
+    def _stop(self) -> None:
         self._closed.set()
         self.delivered.set()
         try:
@@ -153,7 +161,6 @@ class _Sender:
         except Exception:
             # Spark has stopped, so no job is running.
             pass
-        self._pool.shutdown(wait=False)
 
     @property
     def _context(self) -> Any:
@@ -167,8 +174,7 @@ class _Sender:
                 return
             ended = isinstance(error, TonyError) and error.code in ("FEED_ENDED", "JOB_NOT_FOUND")
             self.failure = None if ended else self._described(error)
-            self._closed.set()
-            self.delivered.set()
+            self._stop()
 
     def _described(self, error: BaseException) -> BaseException:
         context = self._context
@@ -183,6 +189,7 @@ class _Sender:
         return stopped
 
     def _run(self) -> None:
+        self._name_jobs()
         self._connect()
         partitions = self._rdd.getNumPartitions()
         self._open(partitions)
@@ -206,8 +213,14 @@ class _Sender:
         """Finds the job's executors. Waits until a program of the job reads the feed."""
         doors = find_doors(self._client, self._job_id, self._name)
         if self._doors is None or self._doors != doors:
-            self._doors = doors
-            self._rdd = self._tasks(doors)
+            rdd = self._tasks(doors)
+            if self._rdd is not None and rdd.getNumPartitions() != self._rdd.getNumPartitions():
+                raise TonyError(
+                    "FEED_LOST",
+                    f"Spark divides the data of feed {self._name} into other partitions than before",
+                    "Persist the data with df.persist(), or set spark.sql.adaptive.coalescePartitions.enabled to false.",
+                )
+            self._doors, self._rdd = doors, rdd
 
     def _tasks(self, doors: Doors) -> Any:
         """Returns an RDD whose partitions send the partitions of the data, and return what happened."""
@@ -256,6 +269,7 @@ class _Sender:
             # The partitions of persisted data do not change, and Spark counts them without Python.
             from pyspark.sql.functions import spark_partition_id
 
+            self._name_jobs()
             counted = self._data.groupBy(spark_partition_id().alias("partition")).count().collect()
             self._counts = {**dict.fromkeys(range(partitions), 0), **{row[0]: row[1] for row in counted}}
             self._open_counted(partitions)
@@ -278,7 +292,8 @@ class _Sender:
         try:
             reply = _doors.ask(self._doors, request, {"feed": self._name, "source": self._id, **question})
         except _doors.Unreachable as error:
-            if time.monotonic() - self._arrived_at > _UNREACHABLE_S:
+            self._unanswered_since = self._unanswered_since or time.monotonic()
+            if time.monotonic() - self._unanswered_since > _UNREACHABLE_S:
                 raise TonyError(
                     "FEED_LOST",
                     f"this driver on {_doors.here()} cannot reach the tasks of {self._job_id}: {error}",
@@ -288,7 +303,7 @@ class _Sender:
             # The containers may have been replaced.
             self._connect()
             return None
-        self._arrived_at = time.monotonic()
+        self._unanswered_since = None
         if reply is None or reply.get("answer") == "wait":
             self._closed.wait(0 if reply else _PAUSE_S)
             return None
@@ -306,7 +321,8 @@ class _Sender:
             needed = dict.fromkeys(piece["partition"] for piece in plan["needed"])
             jobs = [[each for each in needed if each not in self._running]]
             # A waiting offer occupies a core of Spark, which a partition that a rank needs may require.
-            most = max(0, _OFFERS * cores - len(self._running) - len(jobs[0]))
+            allowed = min(_OFFERS * cores, _OFFERS_PER_READER * plan["readers"])
+            most = max(0, allowed - len(self._running) - len(jobs[0]))
             offered = [each for each in plan["unassigned"] if each not in self._running][:most]
             # Several small jobs, so that the next one is ready when one of them ends.
             jobs += [offered[start : start + 2 * cores] for start in range(0, len(offered), 2 * cores)]
@@ -322,17 +338,20 @@ class _Sender:
                 self._running.difference_update(partitions)
         self._note_failures(deliveries)
         # Other pieces of these partitions may have become necessary in the meantime.
-        plan = self._ask("plan", {"version": None})
+        plan = None
+        while plan is None and not self._closed.is_set():
+            plan = self._ask("plan", {"version": None})
         if plan is not None:
             self._dispatch(plan)
 
     def _note_failures(self, deliveries: List[Delivery]) -> None:
-        if any(each.state != "failed" for each in deliveries):
-            self._last_success = time.monotonic()
         failed = [each for each in deliveries if each.state == "failed"]
+        if len(failed) < len(deliveries):
+            self._failing_since = None
         if not failed:
             return
-        if time.monotonic() - self._last_success > _UNREACHABLE_S:
+        self._failing_since = self._failing_since or time.monotonic()
+        if time.monotonic() - self._failing_since > _UNREACHABLE_S:
             raise TonyError(
                 "FEED_LOST",
                 f"no partition of feed {self._name} has arrived for {_UNREACHABLE_S:g} s: {failed[0].reason}",
@@ -341,11 +360,16 @@ class _Sender:
         self._closed.wait(_PAUSE_S)
         self._connect()
 
-    _last_success = time.monotonic()
+    def _name_jobs(self) -> None:
+        description = f"tony-ts: feed {self._name} of {self._job_id}"
+        self._context.setJobGroup(self._group, description, interruptOnCancel=True)
 
     def _spark_job(self, partitions: Iterable[int]) -> List[Delivery]:
         context = self._context
-        context.setJobGroup(self._group, f"tony-ts: feed {self._name} of {self._job_id}", interruptOnCancel=True)
+        self._name_jobs()
+        # `close` cancels the jobs that run, but not those that are about to start.
+        if self._closed.is_set():
+            return []
         rows = context.runJob(_Computed(self._rdd), list, list(partitions))
         return [Delivery(*row) for row in rows]
 

@@ -34,7 +34,7 @@ class Asker:
         """Returns the reply. Raises RuntimeError if no task replies in time."""
         body = _framed(content, records)
         headers = {"Authorization": f"Bearer {self._doors.token}"}
-        until = time.monotonic() + _GIVE_UP_S
+        until: Optional[float] = None
         while True:
             host, port = self._places[self._next % len(self._places)]
             try:
@@ -52,6 +52,8 @@ class Asker:
                 reason = str(error)
             self.close()
             self._next += 1
+            # The time in which the program computes does not count.
+            until = until or time.monotonic() + _GIVE_UP_S
             if time.monotonic() > until:
                 raise RuntimeError(
                     f"no task has answered a request of feed {self._feed} for {_GIVE_UP_S:g} s: Spark's executor on"

@@ -72,30 +72,43 @@ def _checked(batch: Any, feed: str) -> Any:
 
 
 class _Open:
-    """A piece that is being sent."""
+    """A piece that is being sent. Connects with the first record, because Spark may compute for a long time before."""
 
     def __init__(self, doors: Doors, feed: str, piece: Dict[str, Any]) -> None:
         self.piece = piece
-        self.raw = _doors.PieceWriter(doors, feed, piece)
-        self.buffer = io.BufferedWriter(self.raw, _BUFFER_BYTES)
-        self.write: Optional[Write] = None
-        self.end: Callable[[], None] = lambda: None
-        self.records = 0
+        self._place = (doors, feed, piece)
+        self._raw: Optional[_doors.PieceWriter] = None
+        self._buffer: Optional[io.BufferedWriter] = None
+        self._write: Optional[Write] = None
+        self._end: Callable[[], None] = lambda: None
+        self._records = 0
 
     def add(self, part: Any, position: int, size: int, begin: Begin) -> None:
         """Sends the records of a part that belong to this piece. `position` is the number of records before the part."""
         start = max(0, self.piece["from"] - position)
         end = size if self.piece["to"] is None else min(size, self.piece["to"] - position)
         if start < end:
-            if self.write is None:
-                self.write, self.end = begin(self.buffer, part)
-            self.write(part, start, end)
-            self.records += end - start
+            if self._write is None:
+                self._write, self._end = begin(self._connect(), part)
+            self._write(part, start, end)
+            self._records += end - start
 
     def finish(self) -> None:
-        self.end()
-        self.buffer.flush()
-        self.raw.finish(self.records)
+        buffer = self._connect()
+        self._end()
+        buffer.flush()
+        assert self._raw is not None
+        self._raw.finish(self._records)
+
+    def close(self) -> None:
+        if self._raw is not None:
+            self._raw.close()
+
+    def _connect(self) -> io.BufferedWriter:
+        if self._buffer is None:
+            self._raw = _doors.PieceWriter(*self._place)
+            self._buffer = io.BufferedWriter(self._raw, _BUFFER_BYTES)
+        return self._buffer
 
 
 def _send(
@@ -149,4 +162,4 @@ def _send(
         return Delivery(partition, "sent", position, "")
     finally:
         for each in opened:
-            each.raw.close()
+            each.close()
