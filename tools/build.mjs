@@ -18,6 +18,7 @@
  *   container/tensorboard-server.py
  *   download-packages.py, unpack-wheels.py    the Python parts of the command, for wheels
  *   container/python/tony/            the Python package for programs of other frameworks
+ *   tony_ts-VERSION-py3-none-any.whl  the same package, for pip
  *   tony-ts.bash, tony-ts.zsh, tony-ts.fish   the output of `tony-ts completion`
  *   types/                            type declarations of the two libraries
  * Builds web/page/built-assets.json first: the pages' scripts and styles that the ApplicationMaster and the command serve.
@@ -31,6 +32,7 @@ import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
+import { writeWheel } from './wheel.mjs';
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const DIST = path.join(ROOT, 'dist');
@@ -174,8 +176,8 @@ async function copyWhole(source, folder) {
   await rename(unfinished, target);
 }
 
-/** Copies the Python package `tony` and the file with which pip installs it, without the files that Python has compiled. */
-async function copyPython() {
+/** Copies the Python package `tony` and the file with which pip installs it, without the files that Python has compiled. Writes the wheel. */
+async function buildPython() {
   const target = path.join(DIST, 'container', 'python');
   const names = await readdir(path.join(ROOT, 'python'), { recursive: true });
   const sources = names.filter((name) => /\.py$|(^|\/)py\.typed$|^pyproject\.toml$/.test(name));
@@ -186,6 +188,10 @@ async function copyPython() {
       await copyWhole(path.join('python', name), folder);
     }),
   );
+  const modules = sources.filter((name) => name.startsWith('tony/'));
+  const wheel = await writeWheel(path.join(ROOT, 'python'), modules, DIST, rename);
+  const older = (await readdir(DIST)).filter((name) => /^tony_ts-.*\.whl$/.test(name) && name !== wheel);
+  await Promise.all(older.map((name) => rm(path.join(DIST, name), { force: true })));
 }
 
 async function declarations() {
@@ -214,7 +220,7 @@ export async function buildAll({ types = true, log = () => {} } = {}) {
     ...['', 'container'].map((folder) => copyWhole('web/tensorboard/tensorboard-server.py', path.join(DIST, folder))),
     ...['download-packages.py', 'unpack-wheels.py'].map((script) => copyWhole(`client/runtime/${script}`, DIST)),
     copyWhole('task-executor/probe/probe.sh', path.join(DIST, 'container')),
-    copyPython(),
+    buildPython(),
     ...['bash', 'zsh', 'fish'].map((shell) => copyWhole(`client/cli/completion/tony-ts.${shell}`, DIST)),
     types && declarations(),
   ]);
