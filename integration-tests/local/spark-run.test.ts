@@ -274,3 +274,27 @@ test('the distributors of PySpark and TensorFlow call the function in each worke
     [3, null, 2],
   ]);
 });
+
+const ZIPPED = `
+import importlib.util, zipfile
+
+# A container of YARN has PySpark as an archive.
+folder = os.path.dirname(importlib.util.find_spec("pyspark").origin)
+with zipfile.ZipFile("pyspark.zip", "w") as archive:
+    archive.writestr("pyspark/__init__.py", "")
+    for name in os.listdir(os.path.join(folder, "cloudpickle")):
+        if name.endswith(".py"):
+            archive.write(os.path.join(folder, "cloudpickle", name), f"pyspark/cloudpickle/{name}")
+sys.path.insert(0, os.path.abspath("pyspark.zip"))
+
+def train():
+    return 42
+
+value = spark.run(train, local=True, quiet=True)
+import pyspark.cloudpickle
+print(json.dumps([value, "pyspark.zip" in pyspark.cloudpickle.__file__]))
+`;
+
+test('run sends functions with the cloudpickle of a PySpark that is a zip archive', async () => {
+  expect((await runScript(ZIPPED)).value).toEqual([42, true]);
+});

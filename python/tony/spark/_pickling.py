@@ -5,7 +5,7 @@ import importlib
 import inspect
 import json
 import os
-import shutil
+import pkgutil
 import sys
 import threading
 from types import ModuleType
@@ -140,18 +140,13 @@ def _pickled_by_value(package: ModuleType, modules: Sequence[ModuleType]) -> Ite
 
 
 def _copy_package(package: ModuleType, target: str) -> None:
-    source = os.path.dirname(str(package.__file__))
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    if package.__name__ == "cloudpickle":
-        return
-    # PySpark's copy imports itself by its full name, but a node may not have PySpark.
-    for name in os.listdir(target):
-        if name.endswith(".py"):
-            path = os.path.join(target, name)
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text.replace(package.__name__, "cloudpickle"))
+    """Copies the modules of cloudpickle. In a container of YARN, PySpark is a zip archive instead of a folder."""
+    os.makedirs(target)
+    for name in ["__init__", *(module.name for module in pkgutil.iter_modules(package.__path__))]:
+        data = pkgutil.get_data(package.__name__, f"{name}.py")
+        assert data is not None
+        # PySpark's copy imports itself by its full name, but a node may not have PySpark.
+        _write(os.path.join(target, f"{name}.py"), data.replace(package.__name__.encode(), b"cloudpickle"))
 
 
 def _write(path: str, data: bytes) -> None:
