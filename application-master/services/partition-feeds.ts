@@ -5,6 +5,7 @@ import {
   type FeedPlan,
   feedOpening,
   type NeededPiece,
+  type RankPieces,
   rankReport,
 } from '../../contract/partitions/partition-feed.ts';
 import { TonyError } from '../../platform/errors.ts';
