@@ -60,6 +60,8 @@ class Feed(Iterator[Any]):
         self.name = name
         # Number of the current epoch, from 0.
         self.epoch = 0
+        # Number of the source's partitions. None before the first batch, and for records from producers.
+        self.partitions: Optional[int] = None
         self._batches = self._read(batch_size, producers)
 
     def __next__(self) -> Any:

@@ -30,6 +30,7 @@ def read_pieces(feed: "Feed", batch_size: int) -> Generator[Any, None, None]:
     position = positions.resume(feed.name, task.rank)
     reader = {"feed": feed.name, "rank": task.rank}
     opening = ask("pieces.open", {**reader, "worldSize": task.world_size, "position": position}).answer
+    feed.partitions = opening["partitions"]
     load, join, cut = FORMATS[opening["format"]]
     place = positions.Place(opening["shards"], position["epoch"], position["records"])
     positions.places[feed.name] = place

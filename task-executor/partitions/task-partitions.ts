@@ -132,9 +132,11 @@ export class TaskPartitions {
         );
         this.#readers.set(key, reader);
         const opening = await reader.opened(signal);
-        return opening === null
-          ? null
-          : answer({ format: opening.format, epochs: opening.epochs, shards: opening.shards, seed: opening.seed });
+        if (opening === null) {
+          return null;
+        }
+        const { format, partitions, epochs, shards, seed } = opening;
+        return answer({ format, partitions, epochs, shards, seed });
       }
       case PIECES_NEXT: {
         const { feed: name, rank, at } = parse(nextQuestion, body);

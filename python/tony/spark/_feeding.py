@@ -89,6 +89,11 @@ class Feeding:
             sender.start(client, job_id)
 
     @property
+    def received(self) -> int:
+        """Number of records that the job has received in the first epoch."""
+        return sum(sender.received for sender in self._senders.values())
+
+    @property
     def failure(self) -> Optional[BaseException]:
         """The first error of a feed, which the job cannot survive."""
         return next((each.failure for each in self._senders.values() if each.failure is not None), None)
@@ -120,6 +125,7 @@ class _Sender:
         self.failure: Optional[BaseException] = None
         # Set when the job has received all partitions, and after the end.
         self.delivered = threading.Event()
+        self.received = 0
         self._name = name
         self._source = source
         self._epochs = epochs
@@ -201,13 +207,16 @@ class _Sender:
             if plan["counting"]:
                 self._count(partitions)
                 continue
-            received = plan["received"]
-            if received["isAll"] and received["records"] == 0:
-                raise TonyError("DATA_INVALID", f"the data of feed {self._name} has no records")
-            if received["isAll"]:
-                self.delivered.set()
             version = plan["version"]
+            self._note_received(plan["received"])
             self._dispatch(plan)
+
+    def _note_received(self, received: Mapping[str, Any]) -> None:
+        if received["isAll"] and received["records"] == 0:
+            raise TonyError("DATA_INVALID", f"the data of feed {self._name} has no records")
+        self.received = received["records"]
+        if received["isAll"]:
+            self.delivered.set()
 
     def _connect(self) -> None:
         """Finds the job's executors. Waits until a program of the job reads the feed."""
@@ -342,6 +351,7 @@ class _Sender:
         while plan is None and not self._closed.is_set():
             plan = self._ask("plan", {"version": None})
         if plan is not None:
+            self._note_received(plan["received"])
             self._dispatch(plan)
 
     def _note_failures(self, deliveries: List[Delivery]) -> None:
@@ -372,6 +382,37 @@ class _Sender:
             return []
         rows = context.runJob(_Computed(self._rdd), list, list(partitions))
         return [Delivery(*row) for row in rows]
+
+
+def end_feeds(client: Client, job_id: str, name: str, ended: threading.Event) -> None:
+    """Opens a feed without partitions, which tells the programs that no further feed follows. Repeats this until a program
+    reads the feed, or until `ended` is set because the job has ended."""
+    source_id = uuid.uuid4().hex
+    opening = {
+        "source": source_id,
+        "format": "pickle",
+        "partitions": 0,
+        "counts": None,
+        "epochs": 1,
+        "shards": "balanced",
+        "remainder": "pad",
+        "seed": None,
+        "cacheBytes": _CACHE_BYTES,
+    }
+    doors: Optional[Doors] = None
+    while not ended.is_set():
+        try:
+            doors = doors or find_doors(client, job_id, name)
+            reply = _doors.ask(doors, "open", {"feed": name, "opening": opening})
+        except TonyError:
+            # The job has ended.
+            return
+        except _doors.Unreachable:
+            # The containers may have been replaced.
+            doors = reply = None
+        if reply is not None and reply.get("answer") != "wait":
+            return
+        ended.wait(0 if reply else _PAUSE_S)
 
 
 class _Computed:
