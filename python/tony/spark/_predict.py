@@ -15,17 +15,23 @@ from ._doors import Doors
 
 # Time in seconds for which a request is repeated while no task answers.
 _GIVE_UP_S = 300.0
+# Time in seconds after which an executor that refuses connections counts as ended. A replacement has another address.
+_REFUSED_S = 20.0
 _PAUSE_S = 0.2
 _PICKLED_RECORDS = 1000
 _FAILURES = (OSError, http.client.HTTPException)
 
 
 class Asker:
-    """Sends requests to the tasks that read a feed, each to one of them. Uses one task while it answers."""
+    """Sends requests to the tasks that read a feed, each to one of them. Uses one task while it answers.
 
-    def __init__(self, doors: Doors, feed: str) -> None:
+    `timeout` is the time limit in seconds for one request. Without it, a program may need any time to answer.
+    """
+
+    def __init__(self, doors: Doors, feed: str, timeout: Optional[float] = None) -> None:
         self._doors = doors
         self._feed = feed
+        self._timeout = timeout
         self._connection: Optional[http.client.HTTPSConnection] = None
         self._places = random.sample(list(doors.addresses), len(doors.addresses))
         self._next = 0
@@ -34,29 +40,34 @@ class Asker:
         """Returns the reply. Raises RuntimeError if no task replies in time."""
         body = _framed(content, records)
         headers = {"Authorization": f"Bearer {self._doors.token}"}
+        give_up_s = _GIVE_UP_S if self._timeout is None else self._timeout
         until: Optional[float] = None
+        refused_since: Optional[float] = None
         while True:
             host, port = self._places[self._next % len(self._places)]
             try:
                 if self._connection is None:
                     self._connection = _doors.connect(self._doors, host, port)
-                    # A program may need any time to answer.
-                    self._connection.sock.settimeout(None)
+                    self._connection.sock.settimeout(self._timeout)
                 self._connection.request("POST", f"/requests/{self._feed}/{kind}", body, headers)
                 response = self._connection.getresponse()
                 reply = response.read()
                 if response.status == 200:
                     return reply
-                reason = f"it answers with status {response.status}"
+                reason, refused_since = f"it answers with status {response.status}", None
             except _FAILURES as error:
+                is_refused = isinstance(error, ConnectionRefusedError)
+                refused_since = (refused_since or time.monotonic()) if is_refused else None
                 reason = str(error)
             self.close()
             self._next += 1
+            now = time.monotonic()
             # The time in which the program computes does not count.
-            until = until or time.monotonic() + _GIVE_UP_S
-            if time.monotonic() > until:
+            until = until or now + give_up_s
+            if now > until or (refused_since is not None and now - refused_since > _REFUSED_S):
+                waited_s = give_up_s if now > until else _REFUSED_S
                 raise RuntimeError(
-                    f"no task has answered a request of feed {self._feed} for {_GIVE_UP_S:g} s: Spark's executor on"
+                    f"no task has answered a request of feed {self._feed} for {waited_s:g} s: Spark's executor on"
                     f" {_doors.here()} asked {host}:{port}: {reason}"
                 )
             if self._next % len(self._places) == 0:
@@ -110,9 +121,11 @@ def reply_to(asker: Asker, batch: Any) -> Any:
     return table.to_batches()[0]
 
 
-def predict_records(doors: Doors, feed: str, records: Iterator[Any]) -> Iterator[Any]:
+def predict_records(
+    doors: Doors, feed: str, records: Iterator[Any], timeout: Optional[float] = None
+) -> Iterator[Any]:
     """Yields the result for each record of an RDD."""
-    asker = Asker(doors, feed)
+    asker = Asker(doors, feed, timeout)
     try:
         part: List[Any] = []
         for record in records:
@@ -127,6 +140,13 @@ def predict_records(doors: Doors, feed: str, records: Iterator[Any]) -> Iterator
 
 
 def _results(asker: Asker, records: List[Any]) -> List[Any]:
+    results = ask_records(asker, records)
+    if len(results) != len(records):
+        raise RuntimeError(f"the program returned {len(results)} results for {len(records)} records")
+    return results
+
+
+def ask_records(asker: Asker, records: List[Any]) -> List[Any]:
     content = pickle.dumps(records, protocol=4)
     reply = asker.ask("pickle", struct.pack(">II", len(content), len(records)) + content, len(records))
     results: List[Any] = []
@@ -135,8 +155,4 @@ def _results(asker: Asker, records: List[Any]) -> List[Any]:
         length, _ = struct.unpack_from(">II", reply, position)
         results += pickle.loads(reply[position + 8 : position + 8 + length])
         position += 8 + length
-    if len(results) != len(records):
-        raise RuntimeError(f"the program returned {len(results)} results for {len(records)} records")
     return results
-
-
