@@ -158,7 +158,8 @@ async function allNames(): Promise<Name[]> {
         (
           await readdir(path.join(ROOT, 'python', 'tony'), { recursive: true })
         )
-          .filter((file) => file.endsWith('.py') && file !== '_arguments.py')
+          // The names of the other package are those of TensorFlowOnSpark, whose programs it runs.
+          .filter((file) => file.endsWith('.py') && file !== '_arguments.py' && !file.startsWith('spark/tensorflowonspark/'))
           .map(pythonNames),
       )
     ).flat(),
