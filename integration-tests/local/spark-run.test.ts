@@ -1,15 +1,8 @@
-import { execFile } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
-import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { COMMAND, environment, ROOT } from '../command.ts';
-import { temporaryFolder } from '../harness.ts';
-import { sparkEnvironment } from '../spark-environment.ts';
+import { type Ran, runDriver } from '../spark-driver.ts';
 
 /*
- * `tony.spark` runs functions and files as jobs on this machine, and returns their values to the script that has called it. Each test writes
- * such a script to a folder, and reads the JSON in the last line that the script prints.
+ * `tony.spark` runs functions and files as jobs on this machine, and returns their values to the script that has called it.
  */
 
 const HEAD = `
@@ -19,33 +12,8 @@ from tony import spark
 from tony.client import Client, TonyError
 `;
 
-/** Environment of a script. TONY_COMMAND names the command, because it is not on PATH. */
-function scriptEnvironment(folder: string): NodeJS.ProcessEnv {
-  return environment({
-    PYTHONPATH: path.join(ROOT, 'python'),
-    PYTHONDONTWRITEBYTECODE: '1',
-    TONY_COMMAND: `'${process.execPath}' '${COMMAND}'`,
-    TONY_LOCAL_DIR: path.join(folder, 'local'),
-    HADOOP_CONF_DIR: undefined,
-  });
-}
-
-interface Ran {
-  readonly value: unknown;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-async function runScript(script: string, files: Readonly<Record<string, string>> = {}): Promise<Ran> {
-  const folder = await temporaryFolder();
-  for (const [name, text] of Object.entries({ ...files, 'main.py': `${HEAD}${script}` })) {
-    await writeFile(path.join(folder, name), text);
-  }
-  const { stdout, stderr } = await promisify(execFile)(await sparkEnvironment(), ['main.py'], {
-    cwd: folder,
-    env: scriptEnvironment(folder),
-  });
-  return { value: JSON.parse(stdout.trim().split('\n').at(-1) ?? ''), stdout, stderr };
+function runScript(script: string, files: Readonly<Record<string, string>> = {}): Promise<Ran> {
+  return runDriver(`${HEAD}${script}`, files);
 }
 
 const VALUES = `
