@@ -30,6 +30,8 @@ _EPOCHS = 10
 _INTERVAL_S = 1.0
 # Time in seconds to wait until all tasks with data accept requests. Those that never read data accept none.
 _ALL_READERS_S = 10.0
+# Maximum number of calls of `train`. A job can read few more feeds.
+_MOST_FEEDS = 60
 _STARTING = ("submitted", "starting", "waiting")
 
 
@@ -78,6 +80,9 @@ class TFCluster:
             return
         # Each rank must be able to get a partition.
         data = dataRDD if partitions >= self.num_executors else dataRDD.repartition(self.num_executors)
+        if sum(self._feeds.values()) >= _MOST_FEEDS:
+            hint = "Send the same data with num_epochs, and other data as a union of RDDs."
+            raise TonyError("USAGE", f"a job can receive at most {_MOST_FEEDS} RDDs", hint)
         number = self._feeds.get(qname, 0) + 1
         self._feeds[qname] = number
         # The records keep Spark's order, as in TensorFlowOnSpark.
@@ -217,7 +222,8 @@ def run(
 
     - `num_ps`, `master_node` and `eval_node`: of the tasks, so many are parameter servers, one is the chief with this
       name, and one is an evaluator. All others are workers
-    - `tensorboard`, `log_dir`: runs TensorBoard for this folder, by default for the job's folder of summaries
+    - `tensorboard`, `log_dir`: runs TensorBoard for this folder, by default for the job's folder of summaries. A path
+      is one of TFNode.hdfs_path
     - `driver_ps_nodes`: accepted for compatibility; parameter servers run in containers
     - `reservation_timeout`: time limit in seconds for the start, after which the job is killed
     - `release_port`: with False, ctx.tmp_socket holds the task's port until the program calls ctx.release_port()
@@ -230,18 +236,21 @@ def run(
     if eval_node and input_mode == InputMode.SPARK:
         raise TonyError("USAGE", "eval_node is only for InputMode.TENSORFLOW, because an evaluator gets no data of Spark")
     template = cluster_template(num_executors, num_ps, master_node, eval_node)
+    default = default_fs(sc)
     call = Call(
         map_fun,
         tf_args,
         template,
         master_node,
         input_mode == InputMode.SPARK,
-        default_fs(sc),
+        default,
         os.getcwd(),
         list(queues),
         release_port,
     )
-    board: Any = {"logdir": log_dir} if tensorboard and log_dir else tensorboard
+    board: Any = bool(tensorboard)
+    if tensorboard and log_dir:
+        board = {"logdir": TFNodeContext(defaultFS=default, working_dir=os.getcwd()).absolute_path(log_dir)}
     client = Client() if client is None else client
     job = spark_run.start(
         call,
