@@ -3,9 +3,9 @@ import { chmod, cp, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { environment, ROOT } from './command.ts';
-import { temporaryFolder, useCluster } from './harness.ts';
-import { sparkEnvironment } from './spark-environment.ts';
+import { environment, ROOT } from '../command.ts';
+import { temporaryFolder, useCluster } from '../harness.ts';
+import { sparkEnvironment } from '../spark-environment.ts';
 
 const execute = promisify(execFile);
 const cluster = useCluster();
