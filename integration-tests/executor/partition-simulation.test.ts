@@ -106,7 +106,7 @@ class Simulation {
         worldSize: this.#case.worldSize,
         door: { host: 'node', port: this.#containers },
         received: this.#received[rank] as ReceivedPieces,
-        readers: () => 1,
+        readers: () => [],
         report: (report, signal) => this.#report(report, signal),
         notice: (message) => {
           throw new Error(message);

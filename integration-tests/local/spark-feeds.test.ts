@@ -106,7 +106,7 @@ test('each record of unusual data arrives once, and each mistake has a message w
   expect(mistakes).toEqual({
     struct: ['USAGE', expect.stringMatching(/column pair of feed train has the type struct.*select its parts/)],
     decimal: ['USAGE', expect.stringMatching(/column price .*decimal\(5,1\).*cast\('double'\)/)],
-    null: [expect.any(String), expect.stringMatching(/column id of feed train contains null.*df\.dropna/)],
+    null: ['DATA_INVALID', expect.stringMatching(/^column id of feed train contains null.*df\.dropna/)],
     empty: ['DATA_INVALID', expect.stringMatching(/the data of feed train has no records/)],
     few: ['USAGE', expect.stringMatching(/1 partitions?, which is not enough for 2 ranks.*df\.repartition/)],
     udf: [expect.any(String), expect.stringMatching(/ZeroDivisionError/)],

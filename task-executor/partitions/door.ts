@@ -4,10 +4,11 @@ import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { feedToken } from '../../contract/partitions/feed-token.ts';
 import { REQUEST_LIMITS, type ServiceFrame } from '../../contract/services/service-frame.ts';
+import { ConnectionLimit, withinDescriptors } from '../../platform/connection-limit.ts';
 import { messageOf } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import { sameSecret } from '../../platform/same-secret.ts';
@@ -17,7 +18,11 @@ import type { Secret } from '../../platform/secret.ts';
 const IDLE_MS = 120_000;
 const HEADERS_MS = 10_000;
 const KEEPALIVE_MS = 30_000;
-const MAXIMUM_CONNECTIONS = 512;
+/** Maximum number of connections in all, and of those whose client has not sent the token yet. */
+const MAXIMUM_CONNECTIONS = 2_048;
+const MAXIMUM_UNPROVEN = 256;
+/** Minimum age in ms at which a connection without a token may be closed to make room for a new one. */
+const GRACE_MS = 1_000;
 const PIECE = /^\/feeds\/([\w.-]{1,100})\/(\d{1,7})\/(\d{1,7})$/;
 const REQUEST = /^\/requests\/([\w.-]{1,100})\/(arrow|pickle|end)$/;
 const SOURCE = /^\/source\/(open|plan|offer)$/;
@@ -51,11 +56,13 @@ export interface DoorOptions {
 export class Door {
   readonly #options: DoorOptions;
   readonly #server: Server;
+  readonly #limit: ConnectionLimit;
   readonly #token: string;
   readonly port: number;
 
-  private constructor(options: DoorOptions, server: Server) {
+  private constructor(options: DoorOptions, server: Server, limit: ConnectionLimit) {
     this.#options = options;
+    this.#limit = limit;
     this.#server = server;
     this.#token = feedToken(options.privateKey);
     this.port = (server.address() as AddressInfo).port;
@@ -66,6 +73,12 @@ export class Door {
   /** @throws if no port can be bound */
   static async open(options: DoorOptions): Promise<Door> {
     const { certificate, privateKey, host } = options;
+    const limit = new ConnectionLimit({
+      most: MAXIMUM_CONNECTIONS,
+      mostUnproven: withinDescriptors(MAXIMUM_UNPROVEN),
+      graceMs: GRACE_MS,
+      deadlineMs: HEADERS_MS,
+    });
     const server = createServer({
       cert: Buffer.from(certificate.reveal()),
       key: Buffer.from(privateKey.reveal()),
@@ -75,10 +88,10 @@ export class Door {
       // A large piece takes as long as it takes, as long as data arrives.
       requestTimeout: 0,
     });
-    server.maxConnections = MAXIMUM_CONNECTIONS;
+    server.on('connection', (socket) => limit.admit(socket as Socket));
     server.timeout = IDLE_MS;
     await once(server.listen(0, (await lookup(host)).address), 'listening');
-    return new Door(options, server);
+    return new Door(options, server, limit);
   }
 
   close(): void {
@@ -95,6 +108,7 @@ export class Door {
       refuse(request, response, 401);
       return;
     }
+    this.#limit.proven(request.socket);
     const piece = method === 'PUT' ? PIECE.exec(url) : null;
     const asked = method === 'POST' ? REQUEST.exec(url) : null;
     const source = method === 'POST' ? SOURCE.exec(url) : null;

@@ -36,8 +36,8 @@ export interface RankReaderOptions {
   readonly worldSize: number;
   readonly door: DoorAddress;
   readonly received: ReceivedPieces;
-  /** Number of readers that share the space for pieces. */
-  readonly readers: () => number;
+  /** The readers that share the space for pieces, with this one. */
+  readonly readers: () => readonly RankReader[];
   /** Sends a report to the ApplicationMaster. Returns null if there is no answer yet. Throws the error of the ApplicationMaster. */
   readonly report: (report: RankReport, signal: AbortSignal) => Promise<RankPieces | null>;
   readonly notice: (message: string) => void;
@@ -249,7 +249,7 @@ export class RankReader {
       return { wanted, unread: null, kept };
     }
     const { received, readers } = this.#options;
-    const limit = this.#opening.cacheBytes / readers();
+    const limit = this.#opening.cacheBytes / Math.max(1, readers().filter((each) => !each.#isOver).length);
     let bytes = 0;
     let at: ReadingPlace | null = this.#current.at;
     let unread = 0;
@@ -277,15 +277,23 @@ export class RankReader {
     return { wanted, unread: null, kept };
   }
 
-  /** Removes the pieces that will be read last, while there are too many bytes. */
+  /** Removes pieces while there are too many bytes: first those of feeds that the program has read, then those that it will read last. */
   #evict(): void {
-    const { received } = this.#options;
-    if (this.#opening === null || this.#order === null || received.bytes <= this.#opening.cacheBytes) {
+    const { received, readers } = this.#options;
+    const limit = this.#opening?.cacheBytes ?? Number.POSITIVE_INFINITY;
+    if (received.bytes <= limit) {
       return;
     }
-    const { kept } = this.#wanted();
-    this.#order.pieces.forEach((_, index) => {
-      if (!kept.has(index) && received.bytes > (this.#opening?.cacheBytes ?? 0)) {
+    for (const other of readers().filter((each) => each.#isOver && each !== this)) {
+      other.#remove(new Set(), limit);
+    }
+    this.#remove(this.#wanted().kept, limit);
+  }
+
+  #remove(kept: ReadonlySet<number>, limit: number): void {
+    const { received } = this.#options;
+    this.#order?.pieces.forEach((_, index) => {
+      if (!kept.has(index) && received.bytes > limit) {
         received.remove(this.keyOf(index));
         this.#reported.delete(index);
         this.#unreported.delete(index);

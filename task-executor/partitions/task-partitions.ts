@@ -124,7 +124,7 @@ export class TaskPartitions {
             ...question,
             door: await this.#openDoor(),
             received: this.#received,
-            readers: () => this.#readers.size,
+            readers: () => [...this.#readers.values()],
             report: (report, each) => this.#report(generation, report, each),
             notice: this.#options.notice,
           },

@@ -136,10 +136,10 @@ class Delivery(NamedTuple):
     """What a Spark task has done with its partition."""
 
     partition: int
-    # sent, counted, later (no task has room for it now) or failed
+    # sent, counted, later (no task has room for it now), invalid (the program cannot read a column) or failed
     state: str
     records: int
-    # Why the partition was not sent, with both ends of the connection. Empty otherwise.
+    # Why the partition was not sent; after a failure, with both ends of the connection. Empty otherwise.
     reason: str
 
 

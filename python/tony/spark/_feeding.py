@@ -141,6 +141,8 @@ class _Sender:
         self._lock = threading.Lock()
         # Partitions that a Spark job is sending now.
         self._running: Set[int] = set()
+        # Number of Spark jobs that send this feed now.
+        self._jobs = 0
         self._counts: Dict[int, int] = {}
         # Times since which requests, and Spark's tasks, have failed without a success.
         self._unanswered_since: Optional[float] = None
@@ -162,6 +164,10 @@ class _Sender:
     def _stop(self) -> None:
         self._closed.set()
         self.delivered.set()
+        with self._lock:
+            is_idle = self._jobs == 0
+        if is_idle:
+            return
         try:
             self._context.cancelJobGroup(self._group)
         except Exception:
@@ -380,8 +386,18 @@ class _Sender:
         # `close` cancels the jobs that run, but not those that are about to start.
         if self._closed.is_set():
             return []
-        rows = context.runJob(_Computed(self._rdd), list, list(partitions))
-        return [Delivery(*row) for row in rows]
+        with self._lock:
+            self._jobs += 1
+        try:
+            rows = context.runJob(_Computed(self._rdd), list, list(partitions))
+        finally:
+            with self._lock:
+                self._jobs -= 1
+        deliveries = [Delivery(*row) for row in rows]
+        invalid = next((each for each in deliveries if each.state == "invalid"), None)
+        if invalid is not None:
+            raise TonyError("DATA_INVALID", invalid.reason)
+        return deliveries
 
 
 def end_feeds(client: Client, job_id: str, name: str, ended: threading.Event) -> None:

@@ -48,6 +48,10 @@ def send_records(doors: Doors, feed: str, source: str, partition: int, records: 
     return _send(doors, feed, source, partition, _lists(records), begin)
 
 
+class _Invalid(Exception):
+    """A column that the program cannot read. Spark need not repeat the task."""
+
+
 def _lists(records: Iterator[Any]) -> Iterator[Tuple[int, List[Any]]]:
     part: List[Any] = []
     for record in records:
@@ -64,7 +68,7 @@ def _checked(batch: Any, feed: str) -> Any:
 
     for field, column in zip(batch.schema, batch.columns):
         if column.null_count > 0 and not (types.is_string(field.type) or types.is_binary(field.type)):
-            raise ValueError(
+            raise _Invalid(
                 f"column {field.name} of feed {feed} contains null, which a numeric array cannot hold:"
                 f" remove these rows with df.dropna(subset=['{field.name}']), or replace the values with df.fillna"
             )
@@ -160,6 +164,8 @@ def _send(
         except _FAILURES as error:
             return failed(error)
         return Delivery(partition, "sent", position, "")
+    except _Invalid as error:
+        return Delivery(partition, "invalid", position, str(error))
     finally:
         for each in opened:
             each.close()

@@ -15,9 +15,9 @@ _REPEAT_S = 2.0
 
 
 def predict(
-    client: Client, job_id: str, data: Any, schema: Any, columns: Optional[Sequence[str]], feed: str
+    client: Client, job_id: str, data: Any, schema: Any, columns: Optional[Sequence[str]], feed: str, readers: int
 ) -> Any:
-    doors = find_doors(client, job_id, feed)
+    doors = find_doors(client, job_id, feed, readers)
     ship_by_value()
     if hasattr(data, "mapPartitionsWithIndex"):
         predict_records = _predict.predict_records

@@ -85,11 +85,12 @@ class Run:
         the columns to send, by default all. `schema` contains the names and types of the answers, as in
         "prediction double"; by default, the answer to the first row tells them. A task of Spark that fails is repeated.
 
-        Waits until a program of the job answers requests. Raises TonyError USAGE for a column that does not exist or
+        Waits until the programs of the job answer requests. Raises TonyError USAGE for a column that does not exist or
         that cannot be sent, and FEED_ENDED if the job has ended.
         """
         self._answered.add(feed)
-        return predict(self._client, self.id, data, schema, columns, feed)
+        readers = sum(task["rank"] is not None for task in self.status().fields.get("tasks", []))
+        return predict(self._client, self.id, data, schema, columns, feed, readers)
 
     def finish(self) -> Job:
         """Tells the programs that there are no more requests, and waits until the job ends."""

@@ -28,8 +28,6 @@ logger = logging.getLogger(__name__)
 _EPOCHS = 10
 # Interval in seconds at which the driver looks whether the data has arrived, and whether the tasks have started.
 _INTERVAL_S = 1.0
-# Time in seconds to wait until all tasks with data accept requests. Those that never read data accept none.
-_ALL_READERS_S = 10.0
 # Maximum number of calls of `train`. A job can read few more feeds.
 _MOST_FEEDS = 60
 _STARTING = ("submitted", "starting", "waiting")
@@ -159,12 +157,7 @@ class TFCluster:
 
     def _doors(self, qname: str) -> Doors:
         """Returns how to reach the tasks. Waits until they read data."""
-        until = time.monotonic() + _ALL_READERS_S
-        while True:
-            doors = find_doors(self._client, self.job.id, qname)
-            if len(doors.addresses) >= self._readers or time.monotonic() > until:
-                return doors
-            time.sleep(_INTERVAL_S)
+        return find_doors(self._client, self.job.id, qname, self._readers)
 
     def _end_queue(self, qname: str) -> None:
         feed = feed_name(qname, self._feeds.get(qname, 0) + 1)
