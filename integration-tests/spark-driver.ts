@@ -6,6 +6,9 @@ import { COMMAND, environment, ROOT } from './command.ts';
 import { temporaryFolder } from './harness.ts';
 import { sparkEnvironment } from './spark-environment.ts';
 
+/** Spark draws a bar of its progress on stderr. */
+const MOST_OUTPUT_BYTES = 64 * 1024 * 1024;
+
 export interface Ran {
   /** The JSON value in the last line that the script has printed. */
   readonly value: unknown;
@@ -37,6 +40,6 @@ export async function runDriver(
     HADOOP_CONF_DIR: undefined,
     ...variables,
   });
-  const { stdout, stderr } = await promisify(execFile)(interpreter, ['main.py'], { cwd: folder, env });
+  const { stdout, stderr } = await promisify(execFile)(interpreter, ['main.py'], { cwd: folder, env, maxBuffer: MOST_OUTPUT_BYTES });
   return { value: JSON.parse(stdout.trim().split('\n').at(-1) ?? ''), stdout, stderr };
 }

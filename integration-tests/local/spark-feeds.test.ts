@@ -1,11 +1,5 @@
-import { execFile } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
-import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { COMMAND, environment, ROOT } from '../command.ts';
-import { temporaryFolder } from '../harness.ts';
-import { sparkEnvironment } from '../spark-environment.ts';
+import { runDriver } from '../spark-driver.ts';
 
 /*
  * Unusual data and mistakes, with a local SparkSession and local jobs. The script sends several feeds to one job, because the start of a
@@ -77,20 +71,7 @@ print(json.dumps(result))
 `;
 
 test('each record of unusual data arrives once, and each mistake has a message with the next step', async () => {
-  const folder = await temporaryFolder();
-  await writeFile(path.join(folder, 'main.py'), SCRIPT);
-  const python = await sparkEnvironment();
-  const env = environment({
-    PYTHONPATH: path.join(ROOT, 'python'),
-    PYTHONDONTWRITEBYTECODE: '1',
-    PYSPARK_PYTHON: python,
-    SPARK_LOCAL_IP: '127.0.0.1',
-    TONY_COMMAND: `'${process.execPath}' '${COMMAND}'`,
-    TONY_LOCAL_DIR: path.join(folder, 'local'),
-    HADOOP_CONF_DIR: undefined,
-  });
-  const { stdout } = await promisify(execFile)(python, ['main.py'], { cwd: folder, env, maxBuffer: 64 * 1024 * 1024 });
-  const { seen, mistakes } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as {
+  const { seen, mistakes } = (await runDriver(SCRIPT)).value as {
     seen: Record<string, number[]>;
     mistakes: Record<string, [string, string]>;
   };

@@ -1,12 +1,9 @@
-import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { COMMAND, environment, ROOT } from '../command.ts';
+import { ROOT } from '../command.ts';
 import { temporaryFolder } from '../harness.ts';
-import { sparkEnvironment } from '../spark-environment.ts';
+import { type Ran, runDriver } from '../spark-driver.ts';
 
 /* Spark drivers on this machine send DataFrames to programs in TypeScript. */
 
@@ -32,27 +29,10 @@ def run(program, data, epochs, feeds={}, **env):
     tony_spark.run(os.path.join(programs, program), conf(**env), feeds={"train": data, **feeds}, epochs=epochs, local=True)
 `;
 
-async function runDriver(script: string): Promise<{ readonly out: string; readonly stdout: string }> {
-  const folder = await temporaryFolder();
-  const out = path.join(folder, 'out');
-  await mkdir(out);
-  await writeFile(path.join(folder, 'main.py'), `${HEAD}${script}`);
-  const python = await sparkEnvironment();
-  const { stdout } = await promisify(execFile)(python, ['main.py'], {
-    cwd: folder,
-    env: environment({
-      PYTHONPATH: path.join(ROOT, 'python'),
-      PYTHONDONTWRITEBYTECODE: '1',
-      PYSPARK_PYTHON: python,
-      SPARK_LOCAL_IP: '127.0.0.1',
-      TONY_COMMAND: `'${process.execPath}' '${COMMAND}'`,
-      TONY_LOCAL_DIR: path.join(folder, 'local'),
-      HADOOP_CONF_DIR: undefined,
-      PROGRAMS: path.join(ROOT, 'integration-tests', 'programs'),
-      OUT: out,
-    }),
-  });
-  return { out, stdout };
+async function runIn(script: string): Promise<Ran & { readonly out: string }> {
+  const out = await temporaryFolder();
+  const programs = path.join(ROOT, 'integration-tests', 'programs');
+  return { out, ...(await runDriver(`${HEAD}${script}`, {}, { PROGRAMS: programs, OUT: out })) };
 }
 
 function linesOf<T>(out: string, name: RegExp): readonly { readonly file: string; readonly lines: readonly T[] }[] {
@@ -101,7 +81,7 @@ run("fit-frame.ts", tony_spark.source(table(${ROWS}, 10), shards="balanced"), 2,
 `;
 
 test('fit trains on each row once in each epoch of the driver, although a program is killed', async () => {
-  const { out, stdout } = await runDriver(TRAINING);
+  const { out, stdout } = await runIn(`${TRAINING}\nprint('null')\n`);
   expect(stdout).toContain('trained 2 epochs, validated 2');
   const { used, resumed } = trainedSteps(out);
   expect(resumed).toBe(true);
@@ -134,14 +114,14 @@ print(json.dumps(failures))
 `;
 
 test('a loop reads rows with text, bytes and lists, and a program fails if it gets an RDD, or expects single records', async () => {
-  const { out, stdout } = await runDriver(ROWS_AND_ERRORS);
+  const { out, value } = await runIn(ROWS_AND_ERRORS);
   const rows = linesOf<{ epoch: number; id: number; text: string }>(out, /^rows-/).flatMap(({ lines }) => lines);
   for (const epoch of [0, 1]) {
     const ids = rows.filter((row) => row.epoch === epoch).map(({ id }) => id);
     expect(ascending(ids)).toEqual(ALL.slice(0, 100));
   }
   expect(rows.every(({ id, text }) => text === `n${id} ${id % 2 === 0} raw a+b`)).toBe(true);
-  expect(JSON.parse(stdout.trim().split('\n').at(-1) ?? '')).toEqual([
+  expect(value).toEqual([
     ['JOB_FAILED', expect.stringContaining('the feed train contains an RDD of Python objects, which a program in TypeScript cannot read')],
     ['JOB_FAILED', expect.stringContaining('the feed train contains the partitions of a Spark program, not single records')],
   ]);

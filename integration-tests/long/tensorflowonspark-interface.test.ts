@@ -3,7 +3,7 @@ import { runDriver } from '../spark-driver.ts';
 
 /*
  * Programs for TensorFlowOnSpark run as local jobs, and Spark sends them records. Their functions are plain Python, because the interface
- * needs no TensorFlow; integration-tests/long/tensorflowonspark.test.ts trains a model.
+ * needs no TensorFlow; tensorflowonspark.test.ts trains a model.
  */
 
 const HEAD = `
