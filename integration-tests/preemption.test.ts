@@ -72,7 +72,7 @@ test("a job stores a checkpoint when YARN announces that it will take a worker's
   const events = (await cluster.hdfsRead(`${history}/events-1.jsonl`)).toString().trim().split('\n');
   const entries = events.map((line) => JSON.parse(line) as HistoryEntry);
   const announced = entries.findIndex(({ type }) => type === 'preemption-announced');
-  const taken = entries.findIndex(({ type, message }) => type === 'container-ended' && message?.startsWith('preempted') === true);
+  const taken = entries.findIndex(({ type, message }) => type === 'container-ended' && message?.includes('(exit status -102)') === true);
   expect(announced, events.join('\n')).toBeGreaterThanOrEqual(0);
   expect(taken).toBeGreaterThan(announced);
   const final = JSON.parse((await cluster.hdfsRead(`${history}/final.json`)).toString()) as JobStatus;
