@@ -184,14 +184,14 @@ export class PartitionFeed {
 
   /**
    * A source is about to compute a partition. If no rank has it yet, assigns it to the rank that has read most of its pieces.
-   * @returns the pieces to send, none if nobody needs the partition now, or 'wait' if no rank has room for it
+   * @returns the pieces to send, none if no rank needs the partition now, or 'wait' if no rank has room for it
    */
   offer(partition: number): { readonly answer: readonly NeededPiece[] | 'wait'; readonly isNew: boolean } {
     if (partition >= this.opening.partitions) {
       throw new TonyError('DATA_INVALID', `the feed has no partition ${partition}`);
     }
     if (this.#assigned.has(partition)) {
-      return { answer: this.plan().needed.filter((piece) => piece.partition === partition), isNew: false };
+      return { answer: this.#ranks.flatMap((rank, number) => neededPieces(rank, number, partition)), isNew: false };
     }
     const rooms = this.#ranks.map((rank) => this.#roomOf(rank));
     const room = Math.max(...rooms);
@@ -263,6 +263,12 @@ export class PartitionFeed {
     const left = this.opening.partitions - this.#assigned.size;
     return Math.min(MAXIMUM_AHEAD, Math.ceil(left / (2 * this.#ranks.length))) - unread - (pieces.length - known);
   }
+}
+
+/** Returns the pieces of a partition that a rank is ready to receive. */
+function neededPieces(rank: Rank, number: number, partition: number): NeededPiece[] {
+  const indices = [...rank.wanted].filter((index) => rank.pieces[index]?.partition === partition);
+  return indices.flatMap((index) => neededPiece(rank, number, index));
 }
 
 function neededPiece({ pieces, door }: Rank, rank: number, index: number): NeededPiece[] {

@@ -3,8 +3,10 @@ import {
   type DoorAddress,
   doorAddress,
   type FeedPlan,
+  feedName,
   feedOpening,
   type NeededPiece,
+  parseFeedRequest,
   type RankPieces,
   rankReport,
 } from '../../contract/partitions/partition-feed.ts';
@@ -18,7 +20,6 @@ const SOURCE_LOST_MS = 10 * 60_000;
 const MAXIMUM_FEEDS = 64;
 
 const count = z.number().int().nonnegative();
-const feedName = z.string().regex(/^[\w.-]{1,100}$/);
 const kindQuestion = z.object({ feed: feedName, worldSize: count.min(1), door: doorAddress });
 const openQuestion = z.object({ feed: feedName, opening: feedOpening });
 const planQuestion = z.object({
@@ -81,7 +82,7 @@ export class PartitionFeeds {
 
   /** Returns true if a source has opened the feed. Registers the executor's door, so that sources find the job. */
   isOpen(requester: Requester, body: unknown): boolean {
-    const { feed, worldSize, door } = parse(kindQuestion, body);
+    const { feed, worldSize, door } = parseFeedRequest(kindQuestion, body);
     this.#register(requester, door);
     const name = this.#name(feed);
     this.#read(feed, name, worldSize);
@@ -90,7 +91,7 @@ export class PartitionFeeds {
 
   /** Publishes an executor's door. */
   register(requester: Requester, body: unknown): void {
-    this.#register(requester, parse(doorAddress, body));
+    this.#register(requester, parseFeedRequest(doorAddress, body));
   }
 
   /**
@@ -99,7 +100,7 @@ export class PartitionFeeds {
    *   again whenever something changes, an older report that still waits would undo a newer one
    */
   report(requester: Requester, body: unknown): () => RankPieces | 'wait' {
-    const report = parse(rankReport, body);
+    const report = parseFeedRequest(rankReport, body);
     this.#register(requester, report.door);
     const name = this.#name(report.feed);
     let changed: RankPieces['changed'] | null = null;
@@ -134,7 +135,7 @@ export class PartitionFeeds {
    * @throws TonyError USAGE
    */
   open(body: unknown): 'opened' | 'wait' {
-    const { feed, opening } = parse(openQuestion, body);
+    const { feed, opening } = parseFeedRequest(openQuestion, body);
     const name = this.#name(feed);
     name.askedAt = this.#options.now();
     if (name.opening !== null && name.opening.source !== opening.source) {
@@ -149,7 +150,7 @@ export class PartitionFeeds {
 
   /** Returns the pieces that a source must send, or 'wait' if nothing has changed since `version`. */
   plan(body: unknown): (FeedPlan & { readonly received: PartitionFeed['received'] }) | 'wait' {
-    const { feed, source, version } = parse(planQuestion, body);
+    const { feed, source, version } = parseFeedRequest(planQuestion, body);
     const opened = this.#ofSource(feed, source);
     if (opened === null) {
       return { version: 0, needed: [], unassigned: [], counting: true, readers: 0, received: { records: 0, isAll: false } };
@@ -160,7 +161,7 @@ export class PartitionFeeds {
 
   /** Returns the pieces to send of a partition that a source is about to compute, or 'count' if it must only count the records. */
   offer(body: unknown): readonly NeededPiece[] | 'wait' | 'count' {
-    const { feed, source, partition } = parse(offerQuestion, body);
+    const { feed, source, partition } = parseFeedRequest(offerQuestion, body);
     const opened = this.#ofSource(feed, source);
     if (opened === null) {
       return 'count';
@@ -251,12 +252,4 @@ export class PartitionFeeds {
 /** Returns true if the source must count its records before they can be divided. It then opens the feed again, with the counts. */
 function mustCount({ shards, counts }: z.infer<typeof feedOpening>): boolean {
   return shards === 'equal' && counts === null;
-}
-
-function parse<Type>(schema: z.ZodType<Type>, body: unknown): Type {
-  const parsed = schema.safeParse(body);
-  if (!parsed.success) {
-    throw new TonyError('DATA_INVALID', `a request about a feed is invalid: ${z.prettifyError(parsed.error)}`);
-  }
-  return parsed.data;
 }

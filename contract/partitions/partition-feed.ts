@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { TonyError } from '../../platform/errors.ts';
 
 /*
  * A partitioned feed: a source outside the job, such as a Spark program, sends partitions of records directly to the job's tasks, and can
@@ -9,6 +10,8 @@ import * as z from 'zod';
  */
 
 const count = z.number().int().nonnegative();
+
+export const feedName = z.string().regex(/^[\w.-]{1,100}$/);
 
 /** Maximum number of partitions of a feed, so that a request with the size of each partition fits into a gRPC message. */
 export const MAXIMUM_PARTITIONS = 50_000;
@@ -60,7 +63,7 @@ export type DoorAddress = z.infer<typeof doorAddress>;
 /** What an executor reports for one rank. */
 export const rankReport = z.object({
   door: doorAddress,
-  feed: z.string().regex(/^[\w.-]{1,100}$/),
+  feed: feedName,
   rank: count,
   worldSize: count.min(1),
   /** Number of pieces that the executor already knows. */
@@ -106,4 +109,16 @@ export interface FeedPlan {
   readonly unassigned: readonly number[];
   /** Number of ranks that read the feed. */
   readonly readers: number;
+}
+
+/**
+ * Checks a request about a feed.
+ * @throws TonyError DATA_INVALID
+ */
+export function parseFeedRequest<Type>(schema: z.ZodType<Type>, body: unknown): Type {
+  const parsed = schema.safeParse(body);
+  if (!parsed.success) {
+    throw new TonyError('DATA_INVALID', `a request about a feed is invalid: ${z.prettifyError(parsed.error)}`);
+  }
+  return parsed.data;
 }

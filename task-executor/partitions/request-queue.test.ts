@@ -23,7 +23,7 @@ test('requests that are being received count for the limit', () => {
   expect(queue.reserve()).toBe(true);
 });
 
-test('a withdrawn request keeps its file while the program reads it, and nobody reads the reply', () => {
+test('a withdrawn request keeps its file while the program reads it, and its reply has no reader', () => {
   const queue = new RequestQueue();
   const replies: (string | null)[] = [];
   const taken = ask(queue, replies);

@@ -70,7 +70,7 @@ export class RequestQueue {
     return null;
   }
 
-  /** The program has replied. Returns false if nobody reads the reply. */
+  /** The program has replied. Returns false if the client no longer waits for the reply. */
   reply(id: number, path: string): boolean {
     if (id > this.#last) {
       throw new TonyError('DATA_INVALID', `there is no request ${id}`);

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import path from 'node:path';
 import * as z from 'zod';
-import type { RankPieces, RankReport } from '../../contract/partitions/partition-feed.ts';
+import { feedName, parseFeedRequest, type RankPieces, type RankReport } from '../../contract/partitions/partition-feed.ts';
 import type { ServiceFrame } from '../../contract/services/service-frame.ts';
 import {
   FEED_KIND,
@@ -28,18 +28,17 @@ import { type ReceivedPiece, ReceivedPieces } from './received-pieces.ts';
 import { RequestQueue } from './request-queue.ts';
 
 const count = z.number().int().nonnegative();
-const feed = z.string().regex(/^[\w.-]{1,100}$/);
-const kindQuestion = z.object({ feed, worldSize: count.min(1) });
+const kindQuestion = z.object({ feed: feedName, worldSize: count.min(1) });
 const openQuestion = z.object({
-  feed,
+  feed: feedName,
   rank: count,
   worldSize: count.min(1),
   /** Null if the program only asks what the source has declared. */
   position: z.object({ epoch: count, records: count }).nullable(),
 });
-const requestQuestion = z.object({ feed });
-const replyQuestion = z.object({ feed, id: count, path: z.string().refine(path.isAbsolute) });
-const nextQuestion = z.object({ feed, rank: count, at: count });
+const requestQuestion = z.object({ feed: feedName });
+const replyQuestion = z.object({ feed: feedName, id: count, path: z.string().refine(path.isAbsolute) });
+const nextQuestion = z.object({ feed: feedName, rank: count, at: count });
 
 export interface TaskPartitionsOptions {
   readonly settings: {
@@ -276,9 +275,5 @@ function answer(value: unknown): ServiceFrame {
 }
 
 function parse<Type>(schema: z.ZodType<Type>, body: Uint8Array): Type {
-  const parsed = schema.safeParse(JSON.parse(Buffer.from(body).toString('utf8')));
-  if (!parsed.success) {
-    throw new TonyError('DATA_INVALID', `a request about a feed is invalid: ${z.prettifyError(parsed.error)}`);
-  }
-  return parsed.data;
+  return parseFeedRequest(schema, JSON.parse(Buffer.from(body).toString('utf8')));
 }

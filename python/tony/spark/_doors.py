@@ -114,8 +114,7 @@ class PieceWriter(io.RawIOBase):
 
     def finish(self, records: int) -> None:
         """Raises Rejected if the executor does not want the piece."""
-        trailer = json.dumps({"records": records}).encode()
-        self._send(struct.pack(">II", 0, len(trailer)), trailer)
+        self._send(end_of_piece(records), b"")
         self._connection.send(b"0\r\n\r\n")
         response = self._connection.getresponse()
         response.read()
@@ -130,6 +129,12 @@ class PieceWriter(io.RawIOBase):
         self._connection.send(b"%x\r\n%b" % (len(prefix) + len(content), prefix))
         self._connection.send(content)
         self._connection.send(b"\r\n")
+
+
+def end_of_piece(records: int) -> bytes:
+    """Returns the last frame of a piece, which proves that the piece is complete."""
+    trailer = json.dumps({"records": records}).encode()
+    return struct.pack(">II", 0, len(trailer)) + trailer
 
 
 class Delivery(NamedTuple):

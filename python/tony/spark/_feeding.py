@@ -265,17 +265,7 @@ class _Sender:
         if partitions == 0:
             raise TonyError("DATA_INVALID", f"the data of feed {self._name} has no partitions, so it has no records")
         counts = [self._counts[index] for index in range(partitions)] if self._counts else None
-        opening = {
-            "source": self._id,
-            "format": "arrow" if self._is_frame else "pickle",
-            "partitions": partitions,
-            "counts": counts,
-            "epochs": self._epochs,
-            "shards": self._source.shards,
-            "remainder": self._source.remainder,
-            "seed": self._source.seed,
-            "cacheBytes": self._source.cache_bytes,
-        }
+        opening = _opening(self._id, self._source, self._is_frame, partitions, self._epochs, counts)
         while not self._closed.is_set() and self._ask("open", {"opening": opening}) is None:
             pass
 
@@ -284,7 +274,6 @@ class _Sender:
             # The partitions of persisted data do not change, and Spark counts them without Python.
             from pyspark.sql.functions import spark_partition_id
 
-            self._name_jobs()
             counted = self._data.groupBy(spark_partition_id().alias("partition")).count().collect()
             self._counts = {**dict.fromkeys(range(partitions), 0), **{row[0]: row[1] for row in counted}}
             self._open_counted(partitions)
@@ -403,18 +392,7 @@ class _Sender:
 def end_feeds(client: Client, job_id: str, name: str, ended: threading.Event) -> None:
     """Opens a feed without partitions, which tells the programs that no further feed follows. Repeats this until a program
     reads the feed, or until `ended` is set because the job has ended."""
-    source_id = uuid.uuid4().hex
-    opening = {
-        "source": source_id,
-        "format": "pickle",
-        "partitions": 0,
-        "counts": None,
-        "epochs": 1,
-        "shards": "balanced",
-        "remainder": "pad",
-        "seed": None,
-        "cacheBytes": _CACHE_BYTES,
-    }
+    opening = _opening(uuid.uuid4().hex, Source(None, seed=None), is_frame=False, partitions=0)
     doors: Optional[Doors] = None
     while not ended.is_set():
         try:
@@ -429,6 +407,28 @@ def end_feeds(client: Client, job_id: str, name: str, ended: threading.Event) ->
         if reply is not None and reply.get("answer") != "wait":
             return
         ended.wait(0 if reply else _PAUSE_S)
+
+
+def _opening(
+    id: str,
+    source: Source,
+    is_frame: bool,
+    partitions: int,
+    epochs: int = 1,
+    counts: Optional[List[int]] = None,
+) -> Dict[str, Any]:
+    """Returns what a source declares before it sends records: FeedOpening in contract/partitions/partition-feed.ts."""
+    return {
+        "source": id,
+        "format": "arrow" if is_frame else "pickle",
+        "partitions": partitions,
+        "counts": counts,
+        "epochs": epochs,
+        "shards": source.shards,
+        "remainder": source.remainder,
+        "seed": source.seed,
+        "cacheBytes": source.cache_bytes,
+    }
 
 
 class _Computed:

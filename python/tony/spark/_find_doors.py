@@ -4,7 +4,7 @@ import time
 from typing import Any, Optional
 
 from ..client import Client
-from . import _doors, _predict, _push
+from . import _doors, _predict, _push, _records
 from ._doors import Doors
 
 
@@ -32,6 +32,6 @@ def ship_by_value() -> Any:
     """Lets Spark send the modules that run in its workers, which need not have this package. Returns cloudpickle."""
     from pyspark import cloudpickle
 
-    for module in (_doors, _push, _predict):
+    for module in (_doors, _records, _push, _predict):
         cloudpickle.register_pickle_by_value(module)
     return cloudpickle

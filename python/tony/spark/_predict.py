@@ -3,7 +3,6 @@ module by value."""
 
 import http.client
 import io
-import json
 import pickle
 import random
 import struct
@@ -12,13 +11,13 @@ from typing import Any, Iterator, List, Optional
 
 from . import _doors
 from ._doors import Doors
+from ._records import in_lists, packed
 
 # Time in seconds for which a request is repeated while no task answers.
 _GIVE_UP_S = 300.0
 # Time in seconds after which an executor that refuses connections counts as ended. A replacement has another address.
 _REFUSED_S = 20.0
 _PAUSE_S = 0.2
-_PICKLED_RECORDS = 1000
 _FAILURES = (OSError, http.client.HTTPException)
 
 
@@ -80,9 +79,8 @@ class Asker:
 
 
 def _framed(content: bytes, records: int) -> bytes:
-    trailer = json.dumps({"records": records}).encode()
     frame = struct.pack(">I", len(content)) + content if content else b""
-    return frame + struct.pack(">II", 0, len(trailer)) + trailer
+    return frame + _doors.end_of_piece(records)
 
 
 def predict_batches(
@@ -127,13 +125,7 @@ def predict_records(
     """Yields the result for each record of an RDD."""
     asker = Asker(doors, feed, timeout)
     try:
-        part: List[Any] = []
-        for record in records:
-            part.append(record)
-            if len(part) == _PICKLED_RECORDS:
-                yield from _results(asker, part)
-                part = []
-        if part:
+        for part in in_lists(records):
             yield from _results(asker, part)
     finally:
         asker.close()
@@ -147,8 +139,7 @@ def _results(asker: Asker, records: List[Any]) -> List[Any]:
 
 
 def ask_records(asker: Asker, records: List[Any]) -> List[Any]:
-    content = pickle.dumps(records, protocol=4)
-    reply = asker.ask("pickle", struct.pack(">II", len(content), len(records)) + content, len(records))
+    reply = asker.ask("pickle", packed(records), len(records))
     results: List[Any] = []
     position = 0
     while position < len(reply):

@@ -2,15 +2,12 @@
 
 import http.client
 import io
-import pickle
-import struct
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import _doors
 from ._doors import Delivery, Doors
+from ._records import in_lists, packed
 
-# Number of records in one pickled list.
-_PICKLED_RECORDS = 1000
 # Size of the buffer between Arrow, which writes small pieces, and the network.
 _BUFFER_BYTES = 1 << 20
 # Failures of the job or of the network, not of the user's computation.
@@ -39,28 +36,15 @@ def send_records(doors: Doors, feed: str, source: str, partition: int, records: 
 
     def begin(writer: io.BufferedIOBase, _: Any) -> Tuple[Write, Callable[[], None]]:
         def write(each: Any, start: int, end: int) -> None:
-            content = pickle.dumps(each[start:end], protocol=4)
-            writer.write(struct.pack(">II", len(content), end - start))
-            writer.write(content)
+            writer.write(packed(each[start:end]))
 
         return write, lambda: None
 
-    return _send(doors, feed, source, partition, _lists(records), begin)
+    return _send(doors, feed, source, partition, ((len(part), part) for part in in_lists(records)), begin)
 
 
 class _Invalid(Exception):
     """A column that the program cannot read. Spark need not repeat the task."""
-
-
-def _lists(records: Iterator[Any]) -> Iterator[Tuple[int, List[Any]]]:
-    part: List[Any] = []
-    for record in records:
-        part.append(record)
-        if len(part) == _PICKLED_RECORDS:
-            yield len(part), part
-            part = []
-    if part:
-        yield len(part), part
 
 
 def _checked(batch: Any, feed: str) -> Any:
