@@ -1,6 +1,4 @@
-import { execFile } from 'node:child_process';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureRuntime, type Runtime } from '../client/runtime/ensure-runtime.ts';
 import { programEnvironment } from '../contract/process/program-environment.ts';
@@ -8,8 +6,8 @@ import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import { ROOT } from './command.ts';
+import { execute } from './execute.ts';
 import { USER, useCluster } from './harness.ts';
-import { PROGRAM_HANGS_MS } from './until.ts';
 
 const cluster = useCluster();
 const FOLDER = `hdfs:///user/${USER}/export-test`;
@@ -35,9 +33,8 @@ test.each([
   const env = { ...environment, ...programEnvironment(path.join(ROOT, 'dist', 'container'), runtime.tree, environment) };
   const program = path.join(ROOT, 'integration-tests', 'programs', 'export-models.ts');
   const folders = [backend, ...(other === null ? [] : [other])].map((name) => `${FOLDER}/${name}`);
-  const { stdout } = await promisify(execFile)(path.join(runtime.tree, 'bin', 'node'), [program, ...folders], {
+  const { stdout } = await execute(path.join(runtime.tree, 'bin', 'node'), [program, ...folders], {
     env,
-    timeout: PROGRAM_HANGS_MS,
   });
   const result = JSON.parse(stdout.trim().split('\n').at(-1) as string) as { differences: Record<string, number> };
   expect(result).toMatchObject({ backend, leaked: 0, taken: 8, left: [] });

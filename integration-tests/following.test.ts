@@ -1,11 +1,10 @@
-import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { listJobs } from '../client/listing/list-jobs.ts';
 import { apiObject } from '../conf/status/api-object.ts';
 import { COMMAND, type Command, type CommandOptions, type CommandResult, environment, ROOT, runCommand, startCommand } from './command.ts';
+import { execute } from './execute.ts';
 import { jsonLines, noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
 /** Client commands for jobs on YARN and on this machine: following a job, `status`, `logs` and `kill`, with their exit codes. */
@@ -99,8 +98,6 @@ print(json.dumps({
     "killed": [killed.killed, client.kill(job.id).killed], "result": [result.state, client.status(job.id).state], "errors": errors,
 }))
 `;
-
-import { PROGRAM_HANGS_MS } from './until.ts';
 
 describe.each([
   ['on YARN', onYarn],
@@ -204,7 +201,7 @@ describe.each([
     const file = await job('echo "hello$SUFFIX"; sleep 100\n');
     const words = ['-c', PYTHON_CLIENT, process.execPath, COMMAND, file, submit.includes('--local') ? 'local' : 'cluster'];
     const python = { ...env, PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1' };
-    const { stdout } = await promisify(execFile)('python3', words, { env: environment(python), timeout: PROGRAM_HANGS_MS });
+    const { stdout } = await execute('python3', words, { env: environment(python) });
     const seen = JSON.parse(stdout) as { readonly id: string };
     expect(seen).toEqual({
       id: expect.stringMatching(ID),

@@ -1,14 +1,12 @@
-import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { runCommand, startCommand } from './command.ts';
+import { execute } from './execute.ts';
 import { temporaryFolder, useCluster } from './harness.ts';
 import { pythonWith } from './python-environment.ts';
 
-const execute = promisify(execFile);
 const VERSION = '4.4.9';
 const RUN_CELL = fileURLToPath(new URL('programs/run-cell.py', import.meta.url));
 const PACKAGE = fileURLToPath(new URL('../python', import.meta.url));

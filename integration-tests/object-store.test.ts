@@ -1,7 +1,5 @@
-import { execFile } from 'node:child_process';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { parseManifest } from '../contract/checkpoint/checkpoint-format.ts';
@@ -12,10 +10,10 @@ import { readIfStored } from '../storage/read-if-stored.ts';
 import { s3Finder } from '../storage/s3/find-s3-connection.ts';
 import type { Storage } from '../storage/storage.ts';
 import { ROOT } from './command.ts';
+import { execute } from './execute.ts';
 import { expectSeen, FSSPEC_PROGRAM, fsspecRole } from './fsspec-files.ts';
 import { jsonLines, temporaryFolder, USER, useCluster } from './harness.ts';
 import { useObjectStore } from './s3/object-store.ts';
-import { PROGRAM_HANGS_MS } from './until.ts';
 
 /** A job on YARN that reads data from an object store, and writes checkpoints and an export to it. A Python program uses files there. */
 
@@ -118,9 +116,8 @@ checkpoint: {dir: '${root}/job/checkpoints', everySteps: 20}
   const { tree } = await ensureRuntime(() => {});
   const { PATH, HOME } = process.env;
   const env = { PATH, HOME, ...store().environment, ...programEnvironment(path.join(ROOT, 'dist', 'container'), tree, { PATH, HOME }) };
-  await promisify(execFile)(path.join(tree, 'bin', 'node'), [PROGRAM, `${root}/lines`, `${root}/alone`], {
+  await execute(path.join(tree, 'bin', 'node'), [PROGRAM, `${root}/lines`, `${root}/alone`], {
     env,
-    timeout: PROGRAM_HANGS_MS,
   });
   const alone = await reportIn(`${root}/alone`);
   expect(alone.steps).toHaveLength(60);

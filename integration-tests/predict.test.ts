@@ -1,8 +1,6 @@
-import { execFile } from 'node:child_process';
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import type { JobStatus } from '../conf/status/status.ts';
@@ -16,6 +14,7 @@ import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
 import { jsonl } from '../training/data/sources/sources.ts';
 import { signal } from './cluster/processes.mjs';
 import { ROOT, startCommand } from './command.ts';
+import { execute } from './execute.ts';
 import { noneLeft, temporaryFolder, USER, until, useCluster } from './harness.ts';
 import { MNIST } from './small-mnist.ts';
 
@@ -50,7 +49,7 @@ async function trainedModel(folder: string): Promise<string> {
   await symlink(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules'));
   const { tree } = await ensureRuntime();
   const environment = programEnvironment(path.join(ROOT, 'dist', 'container'), tree, { PATH: process.env.PATH ?? '' });
-  const { stdout } = await promisify(execFile)(path.join(tree, 'bin', 'node'), ['train.ts'], {
+  const { stdout } = await execute(path.join(tree, 'bin', 'node'), ['train.ts'], {
     cwd: source,
     env: { ...process.env, ...environment },
   }).catch((error: Error & { stderr?: string }) => {

@@ -1,10 +1,7 @@
-import { execFile } from 'node:child_process';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { keptFolder } from './cluster/kept-folder.mjs';
 import { ROOT } from './command.ts';
-
-const execute = promisify(execFile);
+import { execute } from './execute.ts';
 
 /** pip does not compile the packages: the tests import a small part of them, and Python then compiles what it imports. */
 const PIP_OPTIONS = ['--quiet', '--disable-pip-version-check', '--no-compile'];

@@ -1,12 +1,11 @@
-import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { openJob, run, start, TonyError } from '../client/index.ts';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import type { JobStatus } from '../conf/status/status.ts';
 import { ROOT } from './command.ts';
+import { execute } from './execute.ts';
 import { noneLeft, temporaryFolder, until, useCluster } from './harness.ts';
 
 /** `run` calls functions on workers, on this machine and on a cluster. `start` returns a handle that controls the job. */
@@ -20,7 +19,7 @@ async function local(): Promise<{ instances: number; memory: string; local: true
 test('the example calls two functions on this machine and continues with their values', async () => {
   const { tree } = await ensureRuntime();
   const folder = await temporaryFolder();
-  const { stdout } = await promisify(execFile)(path.join(tree, 'bin', 'node'), ['main.ts', '--local'], {
+  const { stdout } = await execute(path.join(tree, 'bin', 'node'), ['main.ts', '--local'], {
     cwd: path.join(ROOT, 'examples', 'run-function'),
     env: { ...process.env, TONY_LOCAL_DIR: folder, HADOOP_CONF_DIR: '' },
   });

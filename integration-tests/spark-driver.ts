@@ -1,13 +1,9 @@
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { COMMAND, environment, ROOT } from './command.ts';
+import { execute } from './execute.ts';
 import { temporaryFolder } from './harness.ts';
 import { sparkEnvironment } from './spark-environment.ts';
-
-/** Spark draws a bar of its progress on stderr. */
-const MOST_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 export interface Ran {
   /** The JSON value in the last line that the script has printed. */
@@ -40,6 +36,6 @@ export async function runDriver(
     HADOOP_CONF_DIR: undefined,
     ...variables,
   });
-  const { stdout, stderr } = await promisify(execFile)(interpreter, ['main.py'], { cwd: folder, env, maxBuffer: MOST_OUTPUT_BYTES });
+  const { stdout, stderr } = await execute(interpreter, ['main.py'], { cwd: folder, env });
   return { value: JSON.parse(stdout.trim().split('\n').at(-1) ?? ''), stdout, stderr };
 }

@@ -1,9 +1,8 @@
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { COMMAND, environment, ROOT } from './command.ts';
+import { execute } from './execute.ts';
 import { temporaryFolder, useCluster } from './harness.ts';
 import { sparkEnvironment } from './spark-environment.ts';
 
@@ -49,7 +48,7 @@ test('a function runs on the cluster with packages that the nodes do not have, a
     TONY_COMMAND: `'${process.execPath}' '${COMMAND}'`,
   };
   const env = environment({ ...cluster.clientEnvironment(), ...python });
-  const { stdout, stderr } = await promisify(execFile)(await sparkEnvironment(), ['main.py'], { cwd: folder, env });
+  const { stdout, stderr } = await execute(await sparkEnvironment(), ['main.py'], { cwd: folder, env });
   const [value, raised] = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as [unknown, [string, string]];
   const [id] = /application_\d+_\d+/.exec(stderr) ?? [];
   expect(value).toEqual([8, '3.10', id, true]);

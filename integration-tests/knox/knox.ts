@@ -1,16 +1,15 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { promisify } from 'node:util';
 import { withTimeout } from '../../platform/async/deadline.ts';
 import { toXml } from '../cluster/configuration.mjs';
 import { knoxJars, knoxServices } from '../cluster/jars.mjs';
+import { execute } from '../execute.ts';
 
-const run = promisify(execFile);
 /** Ends a start that hangs. A busy machine needs minutes, and Knox reports its own end immediately. */
 const START_MS = 480_000;
 const TOPOLOGY = 'box';
@@ -57,7 +56,7 @@ export async function startKnox(nameNode: string, user: string, password: string
     // This secret protects only the key store of this gateway.
     const master = randomBytes(16).toString('hex');
     const certificate = await createIdentity(home, master);
-    await run('java', [...words, 'org.apache.knox.gateway.util.KnoxCLI', 'create-master', '--master', master]);
+    await execute('java', [...words, 'org.apache.knox.gateway.util.KnoxCLI', 'create-master', '--master', master]);
     // The kernel ends the server when this process ends for any reason.
     server = spawn('setpriv', ['--pdeathsig', 'KILL', 'java', ...words, 'org.apache.knox.gateway.GatewayServer'], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -110,7 +109,7 @@ async function createIdentity(home: string, master: string): Promise<string> {
   const store = ['-alias', 'gateway-identity', '-keystore', path.join(home, 'data', 'security', 'keystores', 'gateway.jks')];
   const access = [...store, '-storepass:file', password];
   const names = ['-dname', 'CN=localhost', '-ext', 'san=dns:localhost'];
-  await run('keytool', [
+  await execute('keytool', [
     '-genkeypair',
     '-keyalg',
     'RSA',
@@ -123,7 +122,7 @@ async function createIdentity(home: string, master: string): Promise<string> {
     ...names,
     ...access,
   ]);
-  return (await run('keytool', ['-exportcert', '-rfc', ...access])).stdout;
+  return (await execute('keytool', ['-exportcert', '-rfc', ...access])).stdout;
 }
 
 /** Reads the port from the server's log, and then discards the rest of the log. */

@@ -1,12 +1,10 @@
-import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { environment, ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 
-const execute = promisify(execFile);
 const PROGRAMS = path.join(ROOT, 'integration-tests', 'programs');
 const REQUIREMENT = 'tensorflow-cpu==2.21.0';
 

@@ -1,18 +1,16 @@
-import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { ensureRuntime } from '../../client/runtime/ensure-runtime.ts';
 import { programEnvironment } from '../../contract/process/program-environment.ts';
 import { environment, jsonLines, ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 
 /** Models in both directions between TensorFlow.js and the real Keras. */
 
-const execute = promisify(execFile);
 const PROGRAMS = path.join(ROOT, 'integration-tests', 'programs');
 const REQUIREMENT = 'tensorflow-cpu==2.21.0';
 

@@ -1,8 +1,6 @@
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { localPaths } from '../../client/files/local-layout.ts';
 import { jobStatus } from '../../conf/status/job-status.fixture.ts';
@@ -10,6 +8,7 @@ import type { JobStatus } from '../../conf/status/status.ts';
 import { encodeFileVersion, encodeScalars } from '../../contract/summary/event-file.ts';
 import { fileUri } from '../../storage/uri.ts';
 import { runCommand, startCommand } from '../command.ts';
+import { execute } from '../execute.ts';
 import { jsonLines, temporaryFolder, until } from '../harness.ts';
 
 const JOB = "name: nap\nframework: none\nruntime: system\nroles: {worker: {command: 'echo awake; sleep 600'}}\n";
@@ -105,9 +104,9 @@ test('tensorboard shows the curves of an ended job, and leaves no files or proce
   expect((await fetch(base)).status).toBe(403);
   command.signal('SIGINT');
   expect(await command.result).toMatchObject({ exitCode: 0 });
-  const { stdout } = await promisify(execFile)('ps', ['-eo', 'args']);
+  const { stdout } = await execute('ps', ['-eo', 'args']);
   expect(stdout).not.toContain(folder);
-  expect((await promisify(execFile)('find', [folder, '-name', 'tony-ts-history-*'])).stdout).toBe('');
+  expect((await execute('find', [folder, '-name', 'tony-ts-history-*'])).stdout).toBe('');
 });
 
 test('history serve rejects --auth simple on a cluster with Kerberos', async () => {

@@ -1,12 +1,10 @@
-import { execFile } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { programEnvironment } from '../../contract/process/program-environment.ts';
+import { execute } from '../execute.ts';
 import { NODE_MAJORS, nodeOfMajor } from '../node-versions.ts';
-import { PROGRAM_HANGS_MS } from '../until.ts';
 
 /*
  * Module resolution of `import` and `require` in user programs. Small stubs replace the large packages. The container's runtime is a
@@ -66,7 +64,7 @@ afterAll(() => rm(container, { recursive: true }));
 
 async function run(program: string, options: { cwd?: string } = {}): Promise<string> {
   const env = { ...process.env, ...programEnvironment(path.join(container, 'tony'), path.join(container, 'runtime'), process.env) };
-  const { stdout, stderr } = await promisify(execFile)(node, [program], { cwd: options.cwd ?? source, env, timeout: PROGRAM_HANGS_MS });
+  const { stdout, stderr } = await execute(node, [program], { cwd: options.cwd ?? source, env });
   expect(stderr).toBe('');
   return stdout.trim();
 }
@@ -133,7 +131,7 @@ describe.each(NODE_MAJORS)('Node %i', (major) => {
         ...programEnvironment(path.join(container, 'tony'), path.join(container, 'runtime'), process.env),
         TONY_TASK_FILE: taskFile,
       };
-      await expect(promisify(execFile)(node, ['main.mjs'], { cwd: source, env: { ...process.env, ...env } })).rejects.toThrow();
+      await expect(execute(node, ['main.mjs'], { cwd: source, env: { ...process.env, ...env } })).rejects.toThrow();
       expect(await readFile(reportFile, 'utf8')).toBe(isPermanent ? '{"type":"permanent-failure"}\n' : '');
     });
   });

@@ -1,17 +1,15 @@
-import { execFile } from 'node:child_process';
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { localPaths } from '../../client/files/local-layout.ts';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { ROOT, runCommand, startCommand } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder } from '../harness.ts';
 import { pythonThatImports } from '../python-environment.ts';
 
 /** Open MPI and mpi4py of the system; null if the machine has none. */
 const python = await pythonThatImports('mpi4py.MPI');
-const execute = promisify(execFile);
 
 const resultIn = (text: string): unknown => JSON.parse(/\{"processes".*\}/.exec(text)?.[0] ?? 'null');
 

@@ -1,11 +1,10 @@
 /** Compares the native kernels of training/backend/native with TensorFlow.js's own kernels, in the runtime's Node.js. */
-import { execFile } from 'node:child_process';
+
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { beforeAll, expect, it } from 'vitest';
 import { ensureRuntime, type Runtime } from '../../client/runtime/ensure-runtime.ts';
 import { programEnvironment } from '../../contract/process/program-environment.ts';
-import { PROGRAM_HANGS_MS } from '../until.ts';
+import { execute } from '../execute.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container');
 const PROGRAMS = path.resolve(import.meta.dirname, '..', '..', 'training', 'backend', 'native', 'testing');
@@ -22,7 +21,7 @@ it.each(['optimizer', 'gradient', 'window', 'fit'])(
     const { PATH, HOME } = process.env;
     const env = programEnvironment(BUNDLES, runtime.tree, { PATH, HOME });
     const node = path.join(runtime.tree, 'bin', 'node');
-    const { stdout } = await promisify(execFile)(node, [path.join(PROGRAMS, `${name}-properties.ts`)], { env, timeout: PROGRAM_HANGS_MS });
+    const { stdout } = await execute(node, [path.join(PROGRAMS, `${name}-properties.ts`)], { env });
     const lines = stdout.trim().split('\n');
     expect(lines.filter((line) => !line.endsWith(' ok'))).toEqual(['done']);
     expect(lines.length).toBeGreaterThan(2);

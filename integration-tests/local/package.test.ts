@@ -1,13 +1,10 @@
-import { execFile } from 'node:child_process';
 import { access, mkdir, readdir, symlink } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { linksOf, readDocuments } from '../../tools/documents.ts';
 import { environment, ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { jsonLines, temporaryFolder } from '../harness.ts';
-
-const execute = promisify(execFile);
 
 /** Packs a copy of the tracked files as for a release. npm then builds the package, and must not replace files that other tests use. */
 async function pack(folder: string): Promise<string> {

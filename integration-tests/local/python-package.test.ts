@@ -1,8 +1,6 @@
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { frozen, workers } from '../../conf/job.fixture.ts';
@@ -14,10 +12,9 @@ import { ServicesSocket } from '../../task-executor/program/services-socket.ts';
 import { serveStorage } from '../../task-executor/storage/storage-services.ts';
 import { ScalarReader } from '../../web/scalars/scalar-reader.ts';
 import { COMMAND, environment, ROOT, runCommand } from '../command.ts';
+import { execute } from '../execute.ts';
 import { jsonLines, temporaryFolder } from '../harness.ts';
 import { pythonWithTools } from '../python-environment.ts';
-
-const execute = promisify(execFile);
 
 async function python(script: string, environment: Readonly<Record<string, string>> = {}, interpreter = 'python3'): Promise<unknown> {
   const env = { PATH: process.env.PATH ?? '', PYTHONPATH: path.join(ROOT, 'python'), PYTHONDONTWRITEBYTECODE: '1', ...environment };

@@ -1,14 +1,13 @@
-import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { type Environment, ensureEnvironment } from '../../client/python/ensure-environment.ts';
 import { makeWheel } from '../../client/python/wheels.fixture.ts';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 
@@ -128,7 +127,7 @@ test('uv reads uv.lock, pip verifies its checksums, and the error without uv nam
 async function ownIndex(): Promise<{ readonly url: string; readonly certificate: string }> {
   const [key, certificate] = [path.join(folder, 'key.pem'), path.join(folder, 'certificate.pem')];
   const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost', '-days', '2'];
-  await promisify(execFile)('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...subject, '-keyout', key, '-out', certificate]);
+  await execute('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...subject, '-keyout', key, '-out', certificate]);
   const server = createServer({ key: await readFile(key), cert: await readFile(certificate) }, async (request, response) => {
     const [, place = '', name = ''] = (request.url ?? '').split('/');
     if (place === 'wheels') {

@@ -1,13 +1,10 @@
-import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import description from '../../package.json' with { type: 'json' };
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder } from '../harness.ts';
-
-const execute = promisify(execFile);
 
 /** Prints the wheel's metadata, the files that do not match the wheel's checksums, and the optional packages in pyproject.toml. */
 const SCRIPT = `

@@ -1,14 +1,13 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFile, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { ensureRuntime, findRuntime, type Runtime } from '../../client/runtime/ensure-runtime.ts';
 import { programEnvironment } from '../../contract/process/program-environment.ts';
+import { execute } from '../execute.ts';
 import { NODE_MAJORS, nodeOfMajor } from '../node-versions.ts';
-import { PROGRAM_HANGS_MS } from '../until.ts';
 
 const BUNDLES = path.resolve(import.meta.dirname, '..', '..', 'dist', 'container');
 const COMMAND = path.resolve(BUNDLES, '..', 'tony-ts.js');
@@ -33,10 +32,9 @@ async function folder(): Promise<string> {
 async function run(node: string, words: readonly string[], options: { bundles?: string } = {}): Promise<string[]> {
   const { PATH, HOME } = process.env;
   const env = programEnvironment(options.bundles ?? BUNDLES, runtime.tree, { PATH, HOME });
-  const { stdout, stderr } = await promisify(execFile)(node, words, {
+  const { stdout, stderr } = await execute(node, words, {
     cwd: path.dirname(words[0] as string),
     env,
-    timeout: PROGRAM_HANGS_MS,
   });
   expect(stderr).toBe('');
   return stdout.trim().split('\n');
@@ -90,7 +88,7 @@ describe('the runtime', () => {
     const program = path.join(root, 'train.ts');
     await writeFile(program, "import tf from '@tensorflow/tfjs-node'; console.log(tf.getBackend(), tf.sum([1, 2, 3]).dataSync()[0]);");
     const env = programEnvironment(BUNDLES, path.join(root, 'runtime'), {});
-    const { stdout } = await promisify(execFile)(path.join(root, 'runtime', 'bin', 'node'), [program], { cwd: root, env });
+    const { stdout } = await execute(path.join(root, 'runtime', 'bin', 'node'), [program], { cwd: root, env });
     expect(stdout).toBe('tensorflow 6\n');
   });
 
@@ -124,7 +122,7 @@ describe('the runtime', () => {
       expect.stringMatching(/^\.build-/),
       expect.stringMatching(/^\.lock-/),
     ]);
-    await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'path'], { env })).rejects.toMatchObject({
+    await expect(execute(process.execPath, [COMMAND, 'runtime', 'path'], { env })).rejects.toMatchObject({
       code: 2,
       stdout: '',
       stderr: expect.stringContaining('There is no runtime with Node 22 yet'),
@@ -135,7 +133,7 @@ describe('the runtime', () => {
     const root = await folder();
     await writeFile(path.join(root, 'cache'), 'a file, and no folder');
     const env = { ...process.env, TONY_CACHE_DIR: path.join(root, 'cache') };
-    await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
+    await expect(execute(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/cannot build the runtime in .*\n.*TONY_CACHE_DIR/),
     });
@@ -145,7 +143,7 @@ describe('the runtime', () => {
     const root = await folder();
     await writeFile(path.join(root, 'npm'), '#!/bin/sh\n', { mode: 0o755 });
     const env = { HOME: root, PATH: root, CXX: 'no-such-compiler' };
-    await expect(promisify(execFile)(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
+    await expect(execute(process.execPath, [COMMAND, 'runtime', 'build'], { env })).rejects.toMatchObject({
       code: 2,
       stdout: '',
       stderr: expect.stringMatching(/lacks python3 with pip .* and the C\+\+ compiler no-such-compiler/),

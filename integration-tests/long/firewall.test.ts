@@ -1,13 +1,13 @@
-import { execFile, execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { blocksOf, commandsOf, type Document, readDocuments } from '../../tools/documents.ts';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder } from '../harness.ts';
 
 /*
@@ -15,7 +15,6 @@ import { temporaryFolder } from '../harness.ts';
  * registry as the only servers that can be reached, then without any server.
  */
 
-const execute = promisify(execFile);
 const LIMIT_MS = 25 * 60_000;
 const MIRROR_PORT = 4873;
 const MIRROR = `http://127.0.0.1:${MIRROR_PORT}`;
@@ -145,7 +144,7 @@ test.skipIf(!isolates)(
     await writeFile(path.join(folder, 'requirements.txt'), 'six==1.17.0\n');
     const archive = /\S+\.tar\.gz/.exec(unpack)?.[0].replace('x64', process.arch) ?? '';
     const options = ['--to', path.join(folder, archive), '--requirements', path.join(folder, 'requirements.txt')];
-    await execute('npm', ['run', 'offline', '--', ...options], { cwd: ROOT, maxBuffer: 1 << 26 });
+    await execute('npm', ['run', 'offline', '--', ...options], { cwd: ROOT });
 
     const program = 'import six, sys\nprint("six", six.__version__, sys.prefix != sys.base_prefix)\n';
     await writeFile(path.join(job, 'packages.py'), program);

@@ -1,9 +1,8 @@
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { useCluster } from '../harness.ts';
 import { smallMnist } from '../small-mnist.ts';
 import { SubmittedJob } from './submitted-job.ts';
@@ -12,7 +11,6 @@ import { endAfterKill, exampleWith, PYTHON, resultIn } from './two-by-two.ts';
 /** Runs examples/horovod on YARN with Debian's PyTorch, and with Horovod from `npm run horovod`. */
 
 const cluster = useCluster();
-const execute = promisify(execFile);
 const HOROVOD = path.join(ROOT, '.cache', 'horovod');
 const PROGRAM = ['train.py', '--steps', '150'];
 

@@ -1,11 +1,10 @@
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { cp, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { keytabOf } from '../cluster/kerberos.mjs';
 import type { Command, CommandResult } from '../command.ts';
+import { execute } from '../execute.ts';
 import { jsonLines, temporaryFolder, until, useOwnCluster } from '../harness.ts';
 
 /**
@@ -16,7 +15,6 @@ import { jsonLines, temporaryFolder, until, useOwnCluster } from '../harness.ts'
 const FAKE_CLOCK = '/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1';
 // Cookies are valid for less than a minute, so clients need a valid ticket for each request.
 const cluster = useOwnCluster('kerberos', { core: { 'hadoop.http.authentication.token.validity': 30 } });
-const execute = promisify(execFile);
 
 /** A client without a ticket, except for what `env` names. */
 class Client {

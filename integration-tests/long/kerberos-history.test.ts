@@ -1,12 +1,12 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { chown, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { bindPort } from '../../training/testing/bind-port.ts';
 import type { HistoryList } from '../../web/history-list.ts';
 import { keytabOf } from '../cluster/kerberos.mjs';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder, until, useOwnCluster } from '../harness.ts';
 
 /**
@@ -16,7 +16,6 @@ import { temporaryFolder, until, useOwnCluster } from '../harness.ts';
 
 const MODULES = '/usr/lib/apache2/modules';
 const cluster = useOwnCluster('kerberos');
-const execute = promisify(execFile);
 
 /** Returns the documented virtual host, with the paths and addresses of this test. */
 async function virtualHost(folder: string, port: number, behind: number): Promise<string> {

@@ -1,11 +1,10 @@
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
 import { ensureTensorBoard } from '../../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder, USER, until, useOwnCluster } from '../harness.ts';
 
 /** TensorBoard at the tracking URL of a job on a cluster with Kerberos, as a browser with SPNEGO requests it. */
@@ -32,7 +31,7 @@ test('TensorBoard shows a job’s curves to the job’s user, and to no other us
 
   const asked = async (user: string, place: string): Promise<{ status: number; body: string }> => {
     const options = ['-sS', '--location', '--negotiate', '--user', ':', '--cookie', '', '-w', '\n%{http_code}'];
-    const { stdout } = await promisify(execFile)('curl', [...options, `${cluster.resourceManager}/proxy/${id}/${place}`], {
+    const { stdout } = await execute('curl', [...options, `${cluster.resourceManager}/proxy/${id}/${place}`], {
       env: { ...process.env, ...cluster.environment(user) },
     });
     const at = stdout.lastIndexOf('\n');

@@ -1,15 +1,13 @@
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
 import { type Command, ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder, until, useOwnCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 
 /** Sessions with the tasks of alice on a cluster with Kerberos, HTTPS and high availability, and bob, who must not reach them. */
 
-const execute = promisify(execFile);
 const JUPYTERLAB = '4.4.9';
 const RUN_CELL = path.join(ROOT, 'integration-tests', 'programs', 'run-cell.py');
 

@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { useCluster } from '../harness.ts';
 import { SubmittedJob } from './submitted-job.ts';
 import { endAfterKill, exampleWith, PYTHON, resultIn } from './two-by-two.ts';
@@ -10,7 +9,6 @@ import { endAfterKill, exampleWith, PYTHON, resultIn } from './two-by-two.ts';
 /** Runs examples/mpi on YARN with Debian's Open MPI and mpi4py. */
 
 const cluster = useCluster();
-const execute = promisify(execFile);
 
 test('mpirun starts two processes in each task, and after one was killed, the job has the result of mpirun alone', async () => {
   const file = await exampleWith('mpi', ['held.py', 'mpi-layout.py']);

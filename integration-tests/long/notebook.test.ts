@@ -1,14 +1,12 @@
-import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { useBrowser } from '../browser/chromium.ts';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder, useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 
-const execute = promisify(execFile);
 const VERSION = '4.4.9';
 const RUN_CELL = path.join(ROOT, 'integration-tests', 'programs', 'run-cell.py');
 

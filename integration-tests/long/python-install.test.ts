@@ -1,14 +1,11 @@
-import { execFile } from 'node:child_process';
 import { cp, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { COMMAND, ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder } from '../harness.ts';
 
 /** Installs the Python package with pip, as users do on machines that submit jobs. */
-
-const execute = promisify(execFile);
 
 /** Submits a job whose program reports a metric, and prints the job's result. */
 const PROGRAM = `import sys

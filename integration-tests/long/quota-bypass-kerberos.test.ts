@@ -1,11 +1,10 @@
-import { execFile } from 'node:child_process';
 import { chmod, cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { containerExecutorProblem } from '../cluster/container-executor.mjs';
+import { execute } from '../execute.ts';
 import { HandmadeJobs } from '../handmade-job.ts';
 import { jsonLines, USER, until, useOwnCluster, type YarnApplication } from '../harness.ts';
 import { ALLOWED, EVERYBODYS, IN_ANOTHER_NAME, INVALID, OVER_LIMITS, SITE, TOO_MANY, withWorker } from '../quota-bypass-cases.ts';
@@ -81,7 +80,7 @@ describe.each(['kerberos', ...(problem === null ? ['kerberos+container-executor'
     const running = async () => (await cluster.application(id)).runningContainers === 3;
     await until(running, { describe: () => cluster.application(id) });
     const request = ['-sS', '--negotiate', '-u', ':', '-X', 'PUT', '-H', 'Content-Type: application/json', '-d', '{"queue":"gpu"}'];
-    const { stdout } = await promisify(execFile)('curl', [...request, `${cluster.resourceManager}/ws/v1/cluster/apps/${id}/queue`], {
+    const { stdout } = await execute('curl', [...request, `${cluster.resourceManager}/ws/v1/cluster/apps/${id}/queue`], {
       env: { ...process.env, ...cluster.environment(USER) },
     });
     expect(JSON.parse(stdout)).toMatchObject({ queue: expect.stringMatching(/gpu$/) });

@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 import { SubmittedJob } from './submitted-job.ts';
@@ -11,7 +10,6 @@ import { exampleWith, resultIn } from './two-by-two.ts';
 /** Runs examples/ray on YARN with Ray from PyPI, which `submit` ships. */
 
 const cluster = useCluster();
-const execute = promisify(execFile);
 const RAY = 'ray[default]==2.60.0';
 
 test("ray.init() reaches all tasks, and after a worker's Ray was killed, the job has the result of Ray alone", async () => {

@@ -1,13 +1,11 @@
-import { execFile } from 'node:child_process';
 import { chmod, cp, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { environment, ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { temporaryFolder, useCluster } from '../harness.ts';
 import { sparkEnvironment } from '../spark-environment.ts';
 
-const execute = promisify(execFile);
 const cluster = useCluster();
 
 /** The application fails, and spark-submit with it, if the value is wrong. */
@@ -69,6 +67,6 @@ test('a Spark driver in a container runs a job with the command and the Python p
   };
   const words = ['--master', 'yarn', '--deploy-mode', 'cluster', '--archives', 'tony-ts.tar.gz#tony-ts'];
   words.push(...Object.entries(properties).flatMap(([name, value]) => ['--conf', `${name}=${value}`]), 'train.py');
-  const { stderr } = await execute(path.join(stdout.trim(), 'bin', 'spark-submit'), words, { cwd: folder, env, maxBuffer: 64 << 20 });
+  const { stderr } = await execute(path.join(stdout.trim(), 'bin', 'spark-submit'), words, { cwd: folder, env });
   expect(stderr).toContain('final status: SUCCEEDED');
 });

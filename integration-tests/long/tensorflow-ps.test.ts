@@ -1,9 +1,8 @@
-import { execFile } from 'node:child_process';
 import { copyFile, cp } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { jsonLines, temporaryFolder, useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 import { smallMnist } from '../small-mnist.ts';
@@ -12,7 +11,6 @@ import { SubmittedJob } from './submitted-job.ts';
 /** Runs examples/tensorflow-ps with the real TensorFlow: a chief, workers, parameter servers and an evaluator. */
 
 const cluster = useCluster();
-const execute = promisify(execFile);
 const EXAMPLE = path.join(ROOT, 'examples', 'tensorflow-ps');
 const REQUIREMENT = 'tensorflow-cpu==2.21.0';
 const python = await pythonWith(path.join(ROOT, '.cache', REQUIREMENT.replace('==', '-')), [REQUIREMENT]);

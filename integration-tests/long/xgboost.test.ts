@@ -1,9 +1,8 @@
-import { execFile } from 'node:child_process';
 import { copyFile, cp, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { jsonLines, temporaryFolder, USER, useCluster } from '../harness.ts';
 import { pythonWith } from '../python-environment.ts';
 import { MNIST } from '../small-mnist.ts';
@@ -12,7 +11,6 @@ import { SubmittedJob } from './submitted-job.ts';
 /** Runs examples/xgboost on the cluster, with the packages of its requirements file. */
 
 const cluster = useCluster();
-const execute = promisify(execFile);
 const EXAMPLE = path.join(ROOT, 'examples', 'xgboost');
 const REQUIREMENTS = ['xgboost-cpu==3.2.0', 'numpy==2.2.6', 'scipy==1.15.3'];
 const python = await pythonWith(path.join(ROOT, '.cache', 'xgboost-cpu-3.2.0'), REQUIREMENTS);

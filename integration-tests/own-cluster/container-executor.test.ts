@@ -1,12 +1,11 @@
-import { execFile } from 'node:child_process';
 import { readdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { beforeAll, describe, expect, onTestFailed, test, vi } from 'vitest';
 import { ensureTensorBoard } from '../../client/python/ensure-tensorboard.ts';
 import type { JobStatus } from '../../conf/status/status.ts';
 import { containerExecutorProblem } from '../cluster/container-executor.mjs';
 import { type CommandResult, ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { jsonLines, noneLeft, temporaryFolder, until, useOwnCluster } from '../harness.ts';
 import { smallMnist } from '../small-mnist.ts';
 
@@ -17,7 +16,6 @@ import { smallMnist } from '../small-mnist.ts';
 
 vi.setConfig({ testTimeout: 900_000, hookTimeout: 600_000 });
 const problem = containerExecutorProblem();
-const execute = promisify(execFile);
 
 test('this machine can run the profile container-executor', ({ skip }) => {
   skip(problem !== null, problem ?? '');

@@ -1,12 +1,11 @@
-import { execFile } from 'node:child_process';
 import { access, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { isOver, type JobInfo } from '../../conf/status/job-info.ts';
 import { keytabOf } from '../cluster/kerberos.mjs';
 import { type CommandResult, ROOT } from '../command.ts';
+import { execute } from '../execute.ts';
 import { jsonLines, until, useOwnCluster } from '../harness.ts';
 
 /**
@@ -155,7 +154,7 @@ async function pageOf(id: string, user: string): Promise<string> {
   const url = `${cluster.resourceManager}/proxy/${id}/tony/api/v1/job`;
   const body = path.join(folder, `page-${user}`);
   const args = ['-s', '--location', '--negotiate', '--user', ':', '--cookie', '', '--output', body, '--write-out', '%{http_code}', url];
-  const { stdout } = await promisify(execFile)('curl', args, { env: { ...process.env, ...cluster.environment(user) } });
+  const { stdout } = await execute('curl', args, { env: { ...process.env, ...cluster.environment(user) } });
   return `${stdout} ${await readFile(body, 'utf8')}`;
 }
 
@@ -164,13 +163,13 @@ test.concurrent('the primary ticket of a cache collection is the login', async (
   await mkdir(path.join(folder, 'caches'));
   const env = { ...process.env, ...cluster.environment('alice'), KRB5CCNAME: caches };
   for (const user of ['alice', 'bob']) {
-    await promisify(execFile)('kinit', ['-k', '-t', keytabOf(cluster.state, user), user], { env });
+    await execute('kinit', ['-k', '-t', keytabOf(cluster.state, user), user], { env });
   }
   const login = async (): Promise<unknown> =>
     jsonLines((await as('alice', ['doctor', '--output', 'json'], { KRB5CCNAME: caches })).stdout).find(({ name }) => name === 'login')
       ?.message;
   expect(await login()).toMatch(/^bob, by the Kerberos ticket of bob@/);
-  await promisify(execFile)('kswitch', ['-p', 'alice'], { env });
+  await execute('kswitch', ['-p', 'alice'], { env });
   expect(await login()).toMatch(/^alice, by the Kerberos ticket of alice@/);
 });
 
@@ -189,7 +188,7 @@ test.concurrent('a keytab replaces the ticket cache without changing the cache',
 test.concurrent('commands report the cause of a Kerberos failure and the next step', async ({ expect }) => {
   const short = `FILE:${path.join(folder, 'short')}`;
   const kinit = ['-k', '-t', keytabOf(cluster.state, 'alice'), '-l', '1s', '-c', short, 'alice'];
-  await promisify(execFile)('kinit', kinit, { env: { ...process.env, ...cluster.environment('alice') } });
+  await execute('kinit', kinit, { env: { ...process.env, ...cluster.environment('alice') } });
   const aliased = path.join(folder, 'aliased');
   await mkdir(aliased);
   await writeFile(
