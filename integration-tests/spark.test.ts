@@ -43,7 +43,7 @@ def slow(batches):
 
 frame = spark.range(0, RECORDS, 1, 16).selectExpr("id", "array(float(id), float(id + 1)) AS features").mapInArrow(slow, "id long, features array<float>")
 
-def train():
+def train(ready):
     import json, os, time, tony
     rank = tony.context().rank
     checkpoint = tony.latest_checkpoint()
@@ -60,9 +60,11 @@ def train():
         step += 1
         tony.report(step=step)
         time.sleep(0.05)
-        # The kills come while the data is sent, however slow the killer is: rank 1 waits for its kill.
-        while step == 20 and rank == 1 and tony.context().generation == 1:
-            time.sleep(0.1)
+        if step == 8 and rank == 1 and tony.context().generation == 1:
+            # The kills come here, however slow the killer is.
+            open(ready, "w").close()
+            while True:
+                time.sleep(1)
         if step % 5 == 0:
             with open(f"state/seen-{rank}.json", "w") as file:
                 json.dump(seen, file)
@@ -85,9 +87,9 @@ def kill_one(matches):
             return
         time.sleep(0.2)
 
-def kill_some(job, shards):
-    while job.status().step < 6:
-        time.sleep(0.3)
+def kill_some(job, shards, ready):
+    while not os.path.exists(ready):
+        time.sleep(0.1)
     if shards == "balanced":
         application = spark.sparkContext.applicationId.encode()
         kill_one(lambda command, _: b"CoarseGrainedExecutorBackend" in command and application in command)
@@ -98,8 +100,9 @@ def kill_some(job, shards):
 
 result = {}
 for shards in ("balanced", "equal"):
-    job = tony_spark.start(train, conf, feeds={"train": tony_spark.source(frame, shards=shards)}, epochs=2, result="all")
-    killer = threading.Thread(target=kill_some, args=[job, shards], daemon=True)
+    ready = os.path.abspath(f"{shards}-ready")
+    job = tony_spark.start(train, conf, [ready], feeds={"train": tony_spark.source(frame, shards=shards)}, epochs=2, result="all")
+    killer = threading.Thread(target=kill_some, args=[job, shards, ready], daemon=True)
     killer.start()
     ranks = job.result()
     killer.join()
