@@ -147,7 +147,7 @@ export const ERROR_CODES = {
   TOKEN_NOT_FOUND: {
     exit: 4,
     means: 'The file named by HADOOP_TOKEN_FILE_LOCATION cannot be read, or contains no delegation token for a cluster service.',
-    hint: 'Submit the job from a machine where you have a Kerberos ticket. Outside a container, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
+    hint: 'In a container, such as that of a Spark driver, set TONY_PRINCIPAL and TONY_KEYTAB to use a keytab. Elsewhere, unset HADOOP_TOKEN_FILE_LOCATION to use your ticket.',
   },
   TOKEN_EXPIRED: {
     exit: 4,

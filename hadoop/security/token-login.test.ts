@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Secret } from '../../platform/secret.ts';
 import { encodeCredentials, encodeTokenUrl, type Token } from '../rpc/credentials.ts';
 import { KnownServers } from './known-servers.ts';
-import { TokenLogin } from './token-login.ts';
+import { TokenLogin, tokenFile } from './token-login.ts';
 
 const token = (kind: string, service: string, password = 'p'): Token => ({
   identifier: Buffer.from(service),
@@ -50,6 +50,21 @@ test.each(['http://evil:9870', 'http://localhost:9871', 'https://localhost:9870'
     expect(await login.identify(new URL(`${server}/ws/v1/cluster/apps`))).toEqual({ query: {}, headers: {} });
   },
 );
+
+test('a ResourceManager that refuses the name alone needs a token that the file does not contain', async () => {
+  const login = await loginWith(HDFS);
+  const url = new URL('http://rm:8088/ws/v1/cluster/apps');
+  const identity = await login.identify(url);
+  expect(identity.query).toEqual({ 'user.name': 'alice' });
+  expect(() => login.refused(url, identity)).toThrow(/no delegation token for the ResourceManager/);
+  expect(login.refused(new URL('http://node:8042/ws/v1/node/info'), identity)).toBe(false);
+});
+
+test('a keytab takes precedence over the tokens of a container', () => {
+  expect(tokenFile({ HADOOP_TOKEN_FILE_LOCATION: 'tokens' })).toBe('tokens');
+  expect(tokenFile({ HADOOP_TOKEN_FILE_LOCATION: 'tokens', TONY_KEYTAB: 'keytab' })).toBeNull();
+  expect(tokenFile({})).toBeNull();
+});
 
 test('a job gets the tokens for HDFS, the ResourceManager and the key server, and does not cancel them', async () => {
   const login = await loginWith(HDFS, YARN, token('kms-dt', 'kms://https@keys:9600/kms'), token('YARN_AM_RM_TOKEN', ''));

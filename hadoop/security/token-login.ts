@@ -78,7 +78,11 @@ export class TokenLogin implements Login {
   /** Does nothing, because NodeManagers do not accept delegation tokens. */
   admit(): void {}
 
-  refused(): boolean {
+  /** @throws TonyError TOKEN_NOT_FOUND if a ResourceManager that requires authentication got only the user's name */
+  refused(url: URL, { query }: HttpIdentity): boolean {
+    if (this.#resourceManagers.has(url.origin) && 'user.name' in query) {
+      throw this.#missing('the ResourceManager');
+    }
     return false;
   }
 
@@ -160,6 +164,11 @@ export class TokenLogin implements Login {
   #missing(service: string): TonyError {
     return new TonyError('TOKEN_NOT_FOUND', `The credentials in HADOOP_TOKEN_FILE_LOCATION contain no delegation token for ${service}.`);
   }
+}
+
+/** Returns the file with the delegation tokens of this process, or null if it has none. A keytab that the user names takes precedence. */
+export function tokenFile({ TONY_KEYTAB: keytab, HADOOP_TOKEN_FILE_LOCATION: tokens }: NodeJS.ProcessEnv): string | null {
+  return tokens && !keytab ? tokens : null;
 }
 
 /** Returns the error for a file with delegation tokens that cannot be read or decoded. */

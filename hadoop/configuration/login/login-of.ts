@@ -10,7 +10,7 @@ import { KnownServers } from '../../security/known-servers.ts';
 import { type Login, SimpleLogin, type TokenService } from '../../security/login.ts';
 import { TicketLogin } from '../../security/ticket-login.ts';
 import { findTicket } from '../../security/tickets.ts';
-import { TokenLogin, unreadable } from '../../security/token-login.ts';
+import { TokenLogin, tokenFile, unreadable } from '../../security/token-login.ts';
 import { trustOf } from '../authorities.ts';
 import { type HadoopConfiguration, hadoopUser } from '../configuration.ts';
 import { defaultPort, nameNodesOf, parseFileSystem, rpcNameOf, tokenServicesAt } from '../file-systems/name-nodes.ts';
@@ -22,7 +22,7 @@ const logins = new WeakMap<HadoopConfiguration, Login>();
 
 /**
  * Returns this process's login for a cluster. On a cluster without Kerberos, the login sends the user name. On a cluster with Kerberos, a
- * process in a container uses the delegation tokens, and any other process uses the user's Kerberos ticket.
+ * process in a container uses the delegation tokens, unless the user names a keytab, and any other process uses the user's Kerberos ticket.
  */
 export function loginOf(configuration: HadoopConfiguration, user: string, environment: NodeJS.ProcessEnv = process.env): Login {
   if (!configuration.secure) {
@@ -30,7 +30,7 @@ export function loginOf(configuration: HadoopConfiguration, user: string, enviro
   }
   let login = logins.get(configuration);
   if (login === undefined) {
-    const { HADOOP_TOKEN_FILE_LOCATION: tokens } = environment;
+    const tokens = tokenFile(environment);
     login = tokens
       ? new TokenLogin(
           tokens,
@@ -71,7 +71,8 @@ export async function clusterUser(configuration: HadoopConfiguration, environmen
   if (!configuration.secure) {
     return hadoopUser(environment);
   }
-  const owner = environment.HADOOP_TOKEN_FILE_LOCATION ? await ownerOfTokens(environment.HADOOP_TOKEN_FILE_LOCATION) : null;
+  const tokens = tokenFile(environment);
+  const owner = tokens ? await ownerOfTokens(tokens) : null;
   const principal = owner ?? (await findTicket(environment)).principal;
   return shortUserName(principal, configuration, environment, principal);
 }
