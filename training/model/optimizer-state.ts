@@ -105,9 +105,11 @@ export async function captureMembers(
   prefix = 'optimizer',
 ): Promise<StoredTensor[]> {
   const tree = treeOf(tf, optimizer, variables);
-  const copied = capture(tf, memberTensors(tree, prefix));
   const needsWeights = hasOwnWeights(tf, optimizer) && unreadableOf(optimizer, tree).length > 0;
-  const weights = needsWeights ? await captureWeights(tf, optimizer, variables, prefix) : null;
+  const [copied, weights] = await Promise.all([
+    capture(tf, memberTensors(tree, prefix)),
+    needsWeights ? captureWeights(tf, optimizer, variables, prefix) : null,
+  ]);
   const members: Members = {
     className: classNameOf(optimizer),
     given: beginnings.get(optimizer) ?? configurationOf(optimizer),
@@ -116,7 +118,7 @@ export async function captureMembers(
   };
   const bytes = new Uint8Array(Buffer.from(JSON.stringify(members)));
   const json: StoredTensor = { name: `${membersPrefix(prefix)}:json`, dtype: 'bool', shape: [bytes.length], bytes };
-  return [...(await copied), ...(weights?.tensors ?? []), json];
+  return [...copied, ...(weights?.tensors ?? []), json];
 }
 
 /** @throws TonyError CHECKPOINT_MISMATCH if the tensors contain state from a different kind of optimizer. */

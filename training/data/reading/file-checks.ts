@@ -62,9 +62,10 @@ export async function openListed(
   checks: FileChecks | undefined,
 ): Promise<Readable> {
   const checking = checks?.opened(storage, file);
-  // Without this handler, a rejection would crash the process if `open` fails first.
-  checking?.catch(() => {});
   const opening = storage.open(file.uri, range);
+  // Either may fail while the code below waits for the other one. Without these handlers, the rejection would end the process.
+  checking?.catch(() => {});
+  opening.catch(() => {});
   try {
     await checking;
   } catch (error) {
