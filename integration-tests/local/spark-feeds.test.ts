@@ -27,6 +27,8 @@ feeds = {
     "ragged": spark.createDataFrame([(row, list(range(row % 4))) for row in range(101)], "id long, list array<int>").coalesce(2),
     "vectors": spark.createDataFrame([(row, Vectors.dense([row, 2.0])) for row in range(10)], ["id", "vector"]).repartition(2),
     "text": numbers.selectExpr("id", "CAST(id AS string) AS text", "IF(id = 1, NULL, 'x') AS optional", "id > 50 AS flag", "CAST(CAST(id AS string) AS binary) AS bytes"),
+    "days": numbers.selectExpr("current_date() AS day"),
+    "plain": spark.sparkContext.parallelize(range(10), 2),
     "records": spark.sparkContext.parallelize([{"id": row} for row in range(30)], 3),
 }
 
@@ -42,10 +44,18 @@ def train():
             assert all(batch["vector"].shape == (len(batch["id"]), 2) for batch in batches)
         if name == "text":
             assert all(str(number) == text == content.decode() and flag == (number > 50) for batch in batches for number, text, content, flag in zip(batch["id"], batch["text"], batch["bytes"], batch["flag"]))
-    return seen
+    refusals = {}
+    for name in ("days", "plain"):
+        try:
+            # What torch and tensorflow do, without the packages.
+            next(tony.feed(name, batch_size=7)._columns("PyTorch"))
+        except tony.TonyError as error:
+            refusals[name] = [error.code, str(error)]
+    return [seen, refusals]
 
 spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 50)
-result = {"seen": tony_spark.run(train, feeds=feeds, quiet=True, local=True)}
+seen, refusals = tony_spark.run(train, feeds=feeds, quiet=True, local=True)
+result = {"seen": seen}
 
 def mistake(data, **options):
     def read():
@@ -57,6 +67,7 @@ def mistake(data, **options):
         return [getattr(error, "code", type(error).__name__), str(error)]
 
 result["mistakes"] = {
+    **refusals,
     "struct": mistake(numbers.selectExpr("struct(id) AS pair")),
     "decimal": mistake(numbers.selectExpr("CAST(id AS decimal(5, 1)) AS price")),
     "null": mistake(numbers.selectExpr("IF(id = 3, NULL, id) AS id")),
@@ -85,6 +96,8 @@ test('each record of unusual data arrives once, and each mistake has a message w
     records: range(0, 30),
   });
   expect(mistakes).toEqual({
+    days: ['DATA_INVALID', expect.stringMatching(/column day of the feed days contains dates or times.*unix_timestamp\(day\)/)],
+    plain: ['DATA_INVALID', expect.stringMatching(/records without columns.*send a DataFrame/)],
     struct: ['USAGE', expect.stringMatching(/column pair of feed train has the type struct.*select its parts/)],
     decimal: ['USAGE', expect.stringMatching(/column price .*decimal\(5,1\).*cast\('double'\)/)],
     null: ['DATA_INVALID', expect.stringMatching(/^column id of feed train contains null.*df\.dropna/)],

@@ -75,7 +75,7 @@ class Feed(Iterator[Any]):
         """Yields the batches of a DataFrame with PyTorch tensors instead of NumPy arrays. Columns with text stay lists."""
         import torch
 
-        for batch in self:
+        for batch in self._columns("PyTorch"):
             yield {
                 name: column.tolist() if column.dtype == object else torch.from_numpy(column)
                 for name, column in batch.items()
@@ -85,7 +85,7 @@ class Feed(Iterator[Any]):
         """Returns a tf.data.Dataset of the batches of a DataFrame. It can be read once, and contains all epochs."""
         import tensorflow as tf
 
-        batches = iter(self)
+        batches = self._columns("TensorFlow")
         first = next(batches, None)
         if first is None:
             raise TonyError("DATA_INVALID", f"the feed {self.name} has no records")
@@ -96,6 +96,24 @@ class Feed(Iterator[Any]):
         return tf.data.Dataset.from_generator(
             lambda: itertools.chain([first], batches), output_signature=signature
         )
+
+    def _columns(self, framework: str) -> Iterator[Any]:
+        """Yields batches of columns that a framework has types for. Raises TonyError DATA_INVALID for others."""
+        for batch in self:
+            if not isinstance(batch, dict):
+                raise TonyError(
+                    "DATA_INVALID",
+                    f"the feed {self.name} contains records without columns, which {framework} cannot read directly",
+                    "Convert the records in the program, or send a DataFrame.",
+                )
+            for name, column in batch.items():
+                if column.dtype.kind in "Mm":
+                    raise TonyError(
+                        "DATA_INVALID",
+                        f"column {name} of the feed {self.name} contains dates or times, and {framework} has no type for them",
+                        f"Send a number instead, such as unix_timestamp({name}) of Spark, or use the NumPy arrays of tony.feed.",
+                    )
+            yield batch
 
     def _read(self, batch_size: int, producers: int) -> Generator[Any, None, None]:
         question = {"feed": self.name, "worldSize": context().world_size or 1}
