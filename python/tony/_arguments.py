@@ -1,10 +1,11 @@
-"""Checks the arguments that a program passes. An invalid argument raises TonyError USAGE before it has any effect."""
+"""Checks the arguments that a program passes. An invalid argument raises TonyError USAGE, which is also a ValueError,
+before it has any effect."""
 
 import math
 import os
 from typing import Any, List, NoReturn
 
-from ._errors import TonyError
+from ._errors import error_of
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
@@ -55,4 +56,4 @@ def texts(name: str, value: Any) -> List[str]:
 
 def reject(name: str, value: Any, expected: str) -> NoReturn:
     shown = repr(value)
-    raise TonyError("USAGE", f"{name} is {shown if len(shown) <= 80 else shown[:80] + '...'}, but must be {expected}")
+    raise error_of("USAGE", f"{name} is {shown if len(shown) <= 80 else shown[:80] + '...'}, but must be {expected}")

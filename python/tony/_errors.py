@@ -29,11 +29,16 @@ class ExistingFileError(TonyError, FileExistsError):
     """A file already exists."""
 
 
+class InvalidArgumentError(TonyError, ValueError):
+    """An argument has a value that it cannot have."""
+
+
 # Each class extends one of Python's own exceptions, so that programs can catch that exception.
 _CLASSES: Dict[str, Type[TonyError]] = {
     "NOT_FOUND": MissingFileError,
     "ACCESS_DENIED": DeniedError,
     "ALREADY_EXISTS": ExistingFileError,
+    "USAGE": InvalidArgumentError,
 }
 
 

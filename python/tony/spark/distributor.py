@@ -17,8 +17,9 @@ class TorchDistributor:
     """Runs a PyTorch function or script in several processes, as pyspark.ml.torch.distributor.TorchDistributor does.
 
     `num_processes` is the number of workers. With `use_gpu`, each worker gets one GPU. With `local_mode`, the default
-    as in PySpark, the workers run on this machine. `conf` contains further keys of the job file, for example
-    {"roles": {"worker": {"resources": {"memory": "8g"}}}}; `client` and `requirements` are those of tony.spark.run.
+    as in PySpark, the workers run on this machine, and otherwise where tony.spark.run runs jobs. `conf` contains further
+    keys of the job file, for example {"roles": {"worker": {"resources": {"memory": "8g"}}}}; `client` and `requirements`
+    are those of tony.spark.run.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class TorchDistributor:
         self.num_processes = whole_number("num_processes", num_processes, 1)
         self.local_mode = flag("local_mode", local_mode)
         self.use_gpu = flag("use_gpu", use_gpu)
-        self._conf = _workers(conf, "pytorch", self.num_processes, self.use_gpu)
+        self._conf = _workers(conf, "pytorch", self.num_processes, int(self.use_gpu))
         self._client = client
         self._requirements = requirements
 
@@ -48,7 +49,7 @@ class TorchDistributor:
             self._conf,
             args,
             kwargs=kwargs,
-            local=self.local_mode,
+            local=self.local_mode or None,
             client=self._client,
             requirements=self._requirements,
         )
@@ -57,10 +58,11 @@ class TorchDistributor:
 class MirroredStrategyRunner:
     """Runs a TensorFlow function in several workers, as spark_tensorflow_distributor.MirroredStrategyRunner does.
 
-    `num_slots` is the number of workers. With `use_gpu`, each worker gets one GPU. `gpu_resource_name` is accepted for
-    compatibility: YARN's own resource is used. The function runs in the scope of a MultiWorkerMirroredStrategy, unless
-    `use_custom_strategy` is true. With `local_mode`, the workers run on this machine. `conf` contains further keys of
-    the job file; `client` and `requirements` are those of tony.spark.run.
+    `num_slots` is the number of workers. With `use_gpu`, each worker gets one GPU, and otherwise sees none.
+    `gpu_resource_name` is accepted for compatibility: YARN's own resource is used. The function runs in the scope of a
+    MultiWorkerMirroredStrategy, unless `use_custom_strategy` is true. With `local_mode`, the workers run on this machine;
+    with GPUs, a single worker then uses all `num_slots` of them. Otherwise, they run where tony.spark.run runs jobs.
+    `conf` contains further keys of the job file; `client` and `requirements` are those of tony.spark.run.
     """
 
     def __init__(
@@ -80,7 +82,11 @@ class MirroredStrategyRunner:
         self.use_gpu = flag("use_gpu", use_gpu)
         self.gpu_resource_name = gpu_resource_name
         self.use_custom_strategy = flag("use_custom_strategy", use_custom_strategy)
-        self._conf = _workers(conf, "tensorflow", self.num_slots, self.use_gpu)
+        is_single = self.local_mode and self.use_gpu
+        workers, gpus = (1, self.num_slots) if is_single else (self.num_slots, int(self.use_gpu))
+        self._conf = _workers(conf, "tensorflow", workers, gpus)
+        if not self.use_gpu:
+            self._conf["env"] = {"CUDA_VISIBLE_DEVICES": "", **self._conf.get("env", {})}
         self._client = client
         self._requirements = requirements
 
@@ -95,7 +101,7 @@ class MirroredStrategyRunner:
             self._conf,
             args,
             kwargs=kwargs,
-            local=self.local_mode,
+            local=self.local_mode or None,
             client=self._client,
             requirements=self._requirements,
         )
@@ -115,10 +121,10 @@ class _InScope:
             return self.__wrapped__(*args, **kwargs)
 
 
-def _workers(conf: Optional[Mapping[str, Any]], framework: str, instances: int, use_gpu: bool) -> Dict[str, Any]:
+def _workers(conf: Optional[Mapping[str, Any]], framework: str, instances: int, gpus: int) -> Dict[str, Any]:
     conf = conf or {}
     roles: Mapping[str, Any] = conf.get("roles") or {}
     worker: Mapping[str, Any] = roles.get("worker") or {}
-    resources = {**({"gpus": 1} if use_gpu else {}), **(worker.get("resources") or {})}
+    resources = {**({"gpus": gpus} if gpus else {}), **(worker.get("resources") or {})}
     own = {**worker, "instances": instances, "resources": resources}
     return {"framework": framework, **conf, "roles": {**roles, "worker": own}}
