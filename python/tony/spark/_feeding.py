@@ -23,6 +23,9 @@ _JOBS = 4
 # Time in seconds after which the program fails if no partition arrives.
 _UNREACHABLE_S = 120.0
 _PAUSE_S = 0.5
+# Time in seconds in which Spark's tasks end by themselves after the job has ended. A task that Spark cancels ends its
+# Python worker, which the next task of Spark 3 may then try to use.
+_ENDING_S = 10.0
 # Size of the stored partitions of a feed on one task, in bytes.
 _CACHE_BYTES = 4 << 30
 
@@ -143,6 +146,7 @@ class _Sender:
         self._running: Set[int] = set()
         # Number of Spark jobs that send this feed now.
         self._jobs = 0
+        self._jobs_changed = threading.Condition(self._lock)
         self._counts: Dict[int, int] = {}
         # Times since which requests, and Spark's tasks, have failed without a success.
         self._unanswered_since: Optional[float] = None
@@ -158,16 +162,19 @@ class _Sender:
         threading.Thread(target=self._guarded, args=(self._run,), name=f"tony-feed-{self._name}", daemon=True).start()
 
     def close(self) -> None:
-        self._stop()
+        self._end()
         self._pool.shutdown(wait=False)
+        threading.Thread(target=self._cancel, args=(_ENDING_S,), name=f"tony-end-{self._name}", daemon=True).start()
 
-    def _stop(self) -> None:
+    def _end(self) -> None:
         self._closed.set()
         self.delivered.set()
-        with self._lock:
-            is_idle = self._jobs == 0
-        if is_idle:
-            return
+
+    def _cancel(self, after: float) -> None:
+        """Cancels the Spark jobs that have not ended after this time in seconds."""
+        with self._jobs_changed:
+            if self._jobs_changed.wait_for(lambda: self._jobs == 0, after):
+                return
         try:
             self._context.cancelJobGroup(self._group)
         except Exception:
@@ -186,7 +193,8 @@ class _Sender:
                 return
             ended = isinstance(error, TonyError) and error.code in ("FEED_ENDED", "JOB_NOT_FOUND")
             self.failure = None if ended else self._described(error)
-            self._stop()
+            self._end()
+            self._cancel(after=0.0)
 
     def _described(self, error: BaseException) -> BaseException:
         context = self._context
@@ -340,6 +348,8 @@ class _Sender:
         finally:
             with self._lock:
                 self._running.difference_update(partitions)
+        if self._closed.is_set():
+            return
         self._note_failures(deliveries)
         # Other pieces of these partitions may have become necessary in the meantime.
         plan = None
@@ -382,6 +392,7 @@ class _Sender:
         finally:
             with self._lock:
                 self._jobs -= 1
+                self._jobs_changed.notify_all()
         deliveries = [Delivery(*row) for row in rows]
         invalid = next((each for each in deliveries if each.state == "invalid"), None)
         if invalid is not None:

@@ -134,14 +134,15 @@ def _send(
         ends = [piece["to"] for piece in pieces]
         # An error of `parts` comes from the user's own computation, so the Spark task must fail.
         for size, part in parts if pieces else ():
+            # Not after the last part: Spark reuses its Python worker only if the worker has read the end of the input.
+            if None not in ends and position >= max(ends):
+                break
             try:
                 for each in opened:
                     each.add(part, position, size, begin)
             except _FAILURES as error:
                 return failed(error)
             position += size
-            if None not in ends and position >= max(ends):
-                break
         try:
             for each in opened:
                 each.finish()
