@@ -104,6 +104,7 @@ test('run raises the exception of the task that has failed, with its traceback, 
 
 const UNPICKLABLE = `
 from pyspark.sql import SparkSession
+from tony.spark.distributor import MirroredStrategyRunner, TorchDistributor
 
 session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 context = session.sparkContext
@@ -132,7 +133,9 @@ def here():
     return tony.context().job_id.split("_")[0]
 
 print()
-print(json.dumps([message(uses_session), message(uses_context), message(uses_lock), message(len, frame), message(len, lock), message(here)]))
+torch = TorchDistributor(local_mode=False, use_gpu=False).run(here)
+mirrored = MirroredStrategyRunner(1, use_gpu=False, use_custom_strategy=True).run(here)
+print(json.dumps([message(uses_session), message(uses_context), message(uses_lock), message(len, frame), message(len, lock), message(here), torch, mirrored]))
 session.stop()
 `;
 
@@ -144,6 +147,8 @@ test('run names the object that cannot be pickled; with a local SparkContext, jo
     ['FUNCTION_INVALID', "inner uses the variable lock, which is a lock that cannot be pickled: cannot pickle '_thread.lock' object"],
     ['FUNCTION_INVALID', 'args[0] is a DataFrame of Spark, which exists only in the driver'],
     ['FUNCTION_INVALID', "args[0] is a lock that cannot be pickled: cannot pickle '_thread.lock' object"],
+    'local',
+    'local',
     'local',
   ]);
 });
@@ -225,21 +230,96 @@ test('run names both Python versions if they differ, and does not restart the pr
   expect(generations).toBe(1);
 });
 
+const SLOW_END = `
+from pyspark.sql import SparkSession
+from tony.spark import _push
+
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").getOrCreate()
+context = session.sparkContext
+context.setLogLevel("ERROR")
+ended = os.path.abspath("ended")
+send_batches = _push.send_batches
+
+def slow_to_end(doors, feed, source, partition, batches):
+    open(os.path.join(os.path.dirname(ended), f"worker-{os.getpid()}"), "w").close()
+    delivery = send_batches(doors, feed, source, partition, batches)
+    while partition == 7 and delivery.state == "sent" and not os.path.exists(ended):
+        time.sleep(0.05)
+    return delivery
+
+def count():
+    return sum(len(batch["id"]) for batch in tony.feed("train", batch_size=10))
+
+_push.send_batches = slow_to_end
+data = spark.source(session.range(0, 100, 1, 8), shards="equal")
+counted = spark.run(count, feeds={"train": data}, local=True, quiet=True)
+open(ended, "w").close()
+while context.statusTracker().getActiveJobsIds():
+    time.sleep(0.05)
+jobs = context._jsc.sc().statusStore().jobsList(None)
+states = [jobs.apply(index).status().toString() for index in range(jobs.size())]
+workers = [name for name in os.listdir() if name.startswith("worker-")]
+print(json.dumps([counted, sorted(set(states)), len(workers)]))
+session.stop()
+`;
+
+test("Spark's tasks share its Python workers, and are not cancelled when they end later than the job", async () => {
+  const [counted, states, workers] = (await runScript(SLOW_END)).value as [number, string[], number];
+  expect(counted).toBe(100);
+  expect(states).toEqual(['SUCCEEDED']);
+  // 8 partitions, counted and sent on 2 cores.
+  expect(workers).toBeLessThanOrEqual(4);
+});
+
+const ALIAS = `
+import tempfile
+
+def train():
+    return helper.double(21)
+
+with tempfile.TemporaryDirectory() as folder:
+    with open(os.path.join(folder, "helper.py"), "w") as file:
+        file.write("def double(x):\\n    return 2 * x\\n")
+    sys.path.append(folder)
+    import helper
+    sys.modules["helper_by_another_name"] = helper
+    print(json.dumps(spark.run(train, local=True, quiet=True)))
+`;
+
+test('run sends a module that has two names', async () => {
+  expect((await runScript(ALIAS)).value).toBe(42);
+});
+
 const DISTRIBUTORS = `
 from tony.spark.distributor import MirroredStrategyRunner, TorchDistributor
 
 def train(a, b=0):
     return [a + b, os.environ.get("WORLD_SIZE"), len(json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {}).get("worker", []))]
 
+def devices():
+    return [os.environ.get("WORLD_SIZE"), os.environ["CUDA_VISIBLE_DEVICES"]]
+
+with open("nvidia-smi", "w") as file:
+    file.write(f"#!/bin/sh\\nfor index in 0 1; do echo \\"GPU $index: NVIDIA H100 (UUID: GPU-{os.getpid()}-$index)\\"; done\\n")
+os.chmod("nvidia-smi", 0o755)
+os.environ["PATH"] = os.getcwd() + ":" + os.environ["PATH"]
 torch = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False).run(train, 1, b=2)
-mirrored = MirroredStrategyRunner(2, local_mode=True, use_gpu=False, use_custom_strategy=True).run(train, a=3)
-print(json.dumps([torch, mirrored]))
+mirrored = MirroredStrategyRunner(2, local_mode=True, use_gpu=False, use_custom_strategy=True)
+print()
+print(json.dumps([
+    torch,
+    mirrored.run(train, a=3),
+    mirrored.run(devices),
+    MirroredStrategyRunner(2, local_mode=True, use_custom_strategy=True).run(devices),
+]))
 `;
 
-test('the distributors of PySpark and TensorFlow call the function in each worker', async () => {
+test('the distributors of PySpark and TensorFlow call the function in each worker, or in one worker with all GPUs', async () => {
   expect((await runScript(DISTRIBUTORS)).value).toEqual([
     [3, '2', 0],
     [3, null, 2],
+    [null, ''],
+    [null, '0,1'],
   ]);
 });
 

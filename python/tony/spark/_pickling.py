@@ -128,8 +128,9 @@ def _pickled_by_value(package: ModuleType, modules: Sequence[ModuleType]) -> Ite
     # Older versions cannot do this.
     if hasattr(package, "register_pickle_by_value"):
         already: Set[str] = getattr(package, "list_registry_pickle_by_value", set)()
-        for module in modules:
-            if module.__name__ not in already and sys.modules.get(module.__name__) is module:
+        # sys.modules may contain a module under several names.
+        for name, module in {module.__name__: module for module in modules}.items():
+            if name not in already and sys.modules.get(name) is module:
                 package.register_pickle_by_value(module)
                 registered.append(module)
     try:
