@@ -271,6 +271,26 @@ test("Spark's tasks share its Python workers, and are not cancelled when they en
   expect(workers).toBeLessThanOrEqual(4);
 });
 
+const PREDICTED = `
+from pyspark.sql import SparkSession
+
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").getOrCreate()
+
+def answer():
+    tony.serve("predict", lambda batch: {"half": batch["id"] / 2})
+
+with spark.start(answer, local=True) as job:
+    scored = job.predict(session.range(0, 40, 1, 4), schema="half double")
+    rows = [list(row) for row in scored.orderBy("id").collect()]
+print(json.dumps([scored.schema.simpleString(), rows]))
+session.stop()
+`;
+
+test('predict returns the columns of the schema that the script passes', async () => {
+  const rows = Array.from({ length: 40 }, (_, id) => [id, id / 2]);
+  expect((await runScript(PREDICTED)).value).toEqual(['struct<id:bigint,half:double>', rows]);
+});
+
 const ALIAS = `
 import tempfile
 
