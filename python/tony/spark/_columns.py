@@ -24,21 +24,36 @@ _SIMPLE = {
 def plain(frame: Any, feed: str) -> Any:
     """Returns the DataFrame with vectors of Spark ML as arrays. Raises TonyError USAGE for a column that has no
     equivalent in NumPy."""
-    columns: List[Any] = []
-    for field in frame.schema.fields:
-        column = frame[f"`{field.name}`"]
-        kind = field.dataType.simpleString()
-        if type(field.dataType).__name__ == "VectorUDT":
-            from pyspark.ml.functions import vector_to_array
-
-            columns.append(vector_to_array(column).alias(field.name))
-        elif kind in _SIMPLE or (kind.startswith("array<") and kind[6:-1] in _SIMPLE - {"date", "timestamp"}):
-            columns.append(column)
-        else:
-            cast = f"col('{field.name}').cast('double')" if kind.startswith("decimal") else "select its parts"
-            raise TonyError(
-                "USAGE",
-                f"column {field.name} of feed {feed} has the type {kind}, which has no equivalent in NumPy",
-                f"Convert the column first: {cast}; or drop it.",
-            )
+    columns: List[Any] = [
+        _plain(frame, field, f"column {field.name} of feed {feed}").alias(field.name) for field in frame.schema.fields
+    ]
     return frame.select(columns) if columns else frame
+
+
+def plain_column(frame: Any, name: str) -> Any:
+    """Returns a column, as `plain` does. Raises TonyError USAGE if it does not exist."""
+    field = next((each for each in frame.schema.fields if each.name == name), None)
+    if field is None:
+        raise unknown_column(frame, name)
+    return _plain(frame, field, f"column {name}").alias(name)
+
+
+def unknown_column(frame: Any, name: str) -> TonyError:
+    return TonyError("USAGE", f"the DataFrame has no column {name} (columns: {', '.join(frame.columns)})")
+
+
+def _plain(frame: Any, field: Any, title: str) -> Any:
+    column = frame[f"`{field.name}`"]
+    kind = field.dataType.simpleString()
+    if type(field.dataType).__name__ == "VectorUDT":
+        from pyspark.ml.functions import vector_to_array
+
+        return vector_to_array(column)
+    if kind in _SIMPLE or (kind.startswith("array<") and kind[6:-1] in _SIMPLE - {"date", "timestamp"}):
+        return column
+    cast = f"col('{field.name}').cast('double')" if kind.startswith("decimal") else "select its parts"
+    raise TonyError(
+        "USAGE",
+        f"{title} has the type {kind}, which has no equivalent in NumPy",
+        f"Convert the column first: {cast}; or drop it.",
+    )

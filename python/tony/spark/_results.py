@@ -28,12 +28,8 @@ def predict(
     sent = list(frame.columns if columns is None else columns)
     unknown = [name for name in sent if name not in frame.columns]
     if unknown:
-        raise TonyError("USAGE", f"the DataFrame has no column {unknown[0]} (columns: {', '.join(frame.columns)})")
-    if schema is None:
-        results = _inferred(frame, sent, doors, feed)
-    else:
-        # Spark 3 has no function of its own that parses a schema.
-        results = frame.sparkSession.createDataFrame([], schema).schema
+        raise _columns.unknown_column(frame, unknown[0])
+    results = struct(schema) if schema is not None else _inferred(frame, sent, doors, feed)
     names = [field.name for field in results.fields]
     kept = [name for name in frame.columns if name not in names]
     predict_batches = _predict.predict_batches
@@ -43,6 +39,13 @@ def predict(
 
     output = type(results)([frame.schema[name] for name in kept] + list(results.fields))
     return frame.mapInArrow(answered, output)
+
+
+def struct(schema: Any) -> Any:
+    """Returns the StructType for names and types, as in "prediction double"."""
+    from pyspark.sql.types import StructType
+
+    return schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
 
 
 def _inferred(frame: Any, sent: List[str], doors: Doors, feed: str) -> Any:

@@ -1,5 +1,6 @@
 """Runs a program as a job and waits for its value."""
 
+import atexit
 import os
 import shlex
 import sys
@@ -24,6 +25,8 @@ from ._results import end_requests, predict
 _INTERVAL_S = 0.2
 # How long, in seconds, the driver waits for the end of the command that follows a job that it has killed.
 _END_S = 30.0
+# Set when this process ends. Its other threads may then still start jobs.
+_ending = threading.Event()
 _INTERPRETERS = {".py": "python3", ".ts": "node", ".mts": "node", ".js": "node", ".mjs": "node", ".cjs": "node"}
 
 Program = Union[Callable[..., Any], PathText, None]
@@ -208,6 +211,10 @@ class Run:
         if self._follower is not None:
             self._follower.join(_END_S)
 
+    def _kill_at_exit(self) -> None:
+        _ending.set()
+        self._kill_after_error()
+
     def feed(self, feeds: Mapping[str, Any], epochs: int = 1) -> Feeding:
         """Sends further DataFrames or RDDs to the running job, as `feeds` of `run` does. Returns immediately.
 
@@ -275,13 +282,15 @@ def run(
 
     While the job runs, the output lines of rank 0 go to stdout and stderr. The state, the step, the metrics and the
     address of the job's pages go to stderr, or in a notebook to a line that changes in place. `quiet` prints nothing.
-    Ctrl-C, an interrupted cell and each other exception in the driver kill the job.
+    Ctrl-C, an interrupted cell, each other exception and the end of the driver kill the job.
 
     Raises the exception that the function has raised on the first process that has failed. The cause of this exception
     has the traceback in the task. Raises TonyError FUNCTION_INVALID if the function, an argument or the value cannot be
     pickled, or if Python has another minor version on the node; USAGE for an invalid argument; JOB_INVALID for a
     mistake in `conf`; and JOB_FAILED if the job fails for another reason or is killed.
     """
+    if _ending.is_set():
+        raise TonyError("USAGE", "the driver is ending, so it cannot run another job")
     job = start(
         program,
         conf,
@@ -297,11 +306,15 @@ def run(
         set=set,
         quiet=quiet,
     )
+    # Ctrl-C raises an exception only in the main thread. Other threads end with the process.
+    atexit.register(job._kill_at_exit)
     try:
         job.wait()
     except BaseException:
         job._kill_after_error()
         raise
+    finally:
+        atexit.unregister(job._kill_at_exit)
     return job.result()
 
 
@@ -410,13 +423,13 @@ def _job_file(
             raise TonyError("USAGE", "kwargs are only for functions", "Pass the arguments of a file in `args`.")
         place = _source_folder(source, keys)
         settings["command"], settings["source.path"] = _file_program(program, args, python, place)
-        defaults["name"] = _job_name(os.path.basename(os.fspath(program)))
+        defaults["name"] = job_name(os.path.basename(os.fspath(program)))
         if os.fspath(program).endswith(".py"):
             defaults["framework"] = "none"
     elif program is not None:
         launcher = "mpirun " if keys.get("framework") == "mpi" else ""
         settings["command"] = f"{launcher}{python} -m tony._function"
-        defaults.update(name=_job_name(name_of(program)), framework="none")
+        defaults.update(name=job_name(name_of(program)), framework="none")
         place = os.path.join(folder, "source")
         os.mkdir(place)
         modules = find_modules(program, _source_folder(source, keys), place)
@@ -491,7 +504,7 @@ def _requirements_file(requirements: Union[Sequence[str], PathText], folder: str
     return path
 
 
-def _job_name(name: str) -> str:
+def job_name(name: str) -> str:
     allowed = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_.-") else "-" for letter in name)
     return allowed.strip("-.")[:100] or "job"
 

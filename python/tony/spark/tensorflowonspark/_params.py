@@ -1,31 +1,9 @@
 """The parameters of TFEstimator and TFModel."""
 
-from typing import TYPE_CHECKING, Any, Dict
+from typing import Any, Dict
 
 from ..._errors import TonyError
-
-if TYPE_CHECKING:
-    # PySpark has no types that mypy knows.
-    Param: Any
-    TypeConverters: Any
-
-    class Params:
-        params: Any
-
-        def _set(self, **values: Any) -> Any: ...
-
-        def _setDefault(self, **values: Any) -> Any: ...
-
-        def _copyValues(self, to: Any) -> Any: ...
-
-        def _resetUid(self, newUid: str) -> Any: ...
-
-        def _dummy(self) -> Any: ...
-
-        def getOrDefault(self, param: Any) -> Any: ...
-
-else:
-    from pyspark.ml.param import Param, Params, TypeConverters
+from .._pyspark_ml import Params, TypeConverters, param
 
 
 class TFTypeConverters:
@@ -38,12 +16,8 @@ class TFTypeConverters:
         return value
 
 
-def _param(name: str, doc: str, converter: Any) -> Any:
-    return Param(Params._dummy(), name, doc, typeConverter=converter)  # type: ignore[call-arg]
-
-
 class HasBatchSize(Params):
-    batch_size: Any = _param("batch_size", "Number of records in a batch", TypeConverters.toInt)
+    batch_size: Any = param("batch_size", "Number of records in a batch", TypeConverters.toInt)
 
     def setBatchSize(self, value: int) -> Any:
         return self._set(batch_size=value)
@@ -53,7 +27,7 @@ class HasBatchSize(Params):
 
 
 class HasClusterSize(Params):
-    cluster_size: Any = _param("cluster_size", "Number of tasks of the cluster", TypeConverters.toInt)
+    cluster_size: Any = param("cluster_size", "Number of tasks of the cluster", TypeConverters.toInt)
 
     def setClusterSize(self, value: int) -> Any:
         return self._set(cluster_size=value)
@@ -63,7 +37,7 @@ class HasClusterSize(Params):
 
 
 class HasEpochs(Params):
-    epochs: Any = _param("epochs", "Number of epochs", TypeConverters.toInt)
+    epochs: Any = param("epochs", "Number of epochs", TypeConverters.toInt)
 
     def setEpochs(self, value: int) -> Any:
         return self._set(epochs=value)
@@ -73,7 +47,7 @@ class HasEpochs(Params):
 
 
 class HasExportDir(Params):
-    export_dir: Any = _param("export_dir", "Folder of the SavedModel", TypeConverters.toString)
+    export_dir: Any = param("export_dir", "Folder of the SavedModel", TypeConverters.toString)
 
     def setExportDir(self, value: str) -> Any:
         return self._set(export_dir=value)
@@ -83,7 +57,7 @@ class HasExportDir(Params):
 
 
 class HasGraceSecs(Params):
-    grace_secs: Any = _param("grace_secs", "Accepted for compatibility: the programs have the time that they need", TypeConverters.toInt)
+    grace_secs: Any = param("grace_secs", "Accepted for compatibility: the programs have the time that they need", TypeConverters.toInt)
 
     def setGraceSecs(self, value: int) -> Any:
         return self._set(grace_secs=value)
@@ -93,7 +67,7 @@ class HasGraceSecs(Params):
 
 
 class HasInputMapping(Params):
-    input_mapping: Any = _param("input_mapping", "Name of the tensor for each column of the DataFrame", TFTypeConverters.toDict)
+    input_mapping: Any = param("input_mapping", "Name of the tensor for each column of the DataFrame", TFTypeConverters.toDict)
 
     def setInputMapping(self, value: Dict[str, str]) -> Any:
         return self._set(input_mapping=value)
@@ -103,7 +77,7 @@ class HasInputMapping(Params):
 
 
 class HasInputMode(Params):
-    input_mode: Any = _param("input_mode", "Who reads the data: InputMode.SPARK", TypeConverters.toInt)
+    input_mode: Any = param("input_mode", "Who reads the data: InputMode.SPARK", TypeConverters.toInt)
 
     def setInputMode(self, value: int) -> Any:
         if value == 0:
@@ -115,7 +89,7 @@ class HasInputMode(Params):
 
 
 class HasMasterNode(Params):
-    master_node: Any = _param("master_node", "Job name of the chief", TypeConverters.toString)
+    master_node: Any = param("master_node", "Job name of the chief", TypeConverters.toString)
 
     def setMasterNode(self, value: str) -> Any:
         return self._set(master_node=value)
@@ -125,7 +99,7 @@ class HasMasterNode(Params):
 
 
 class HasModelDir(Params):
-    model_dir: Any = _param("model_dir", "Folder of the checkpoints", TypeConverters.toString)
+    model_dir: Any = param("model_dir", "Folder of the checkpoints", TypeConverters.toString)
 
     def setModelDir(self, value: str) -> Any:
         return self._set(model_dir=value)
@@ -135,8 +109,8 @@ class HasModelDir(Params):
 
 
 class HasNumPS(Params):
-    num_ps: Any = _param("num_ps", "Number of parameter servers", TypeConverters.toInt)
-    driver_ps_nodes: Any = _param(
+    num_ps: Any = param("num_ps", "Number of parameter servers", TypeConverters.toInt)
+    driver_ps_nodes: Any = param(
         "driver_ps_nodes", "Accepted for compatibility: parameter servers run in containers", TypeConverters.toBoolean
     )
 
@@ -154,7 +128,7 @@ class HasNumPS(Params):
 
 
 class HasOutputMapping(Params):
-    output_mapping: Any = _param("output_mapping", "Name of the column for each output of the model", TFTypeConverters.toDict)
+    output_mapping: Any = param("output_mapping", "Name of the column for each output of the model", TFTypeConverters.toDict)
 
     def setOutputMapping(self, value: Dict[str, str]) -> Any:
         return self._set(output_mapping=value)
@@ -164,7 +138,7 @@ class HasOutputMapping(Params):
 
 
 class HasProtocol(Params):
-    protocol: Any = _param("protocol", "Protocol of TensorFlow", TypeConverters.toString)
+    protocol: Any = param("protocol", "Protocol of TensorFlow", TypeConverters.toString)
 
     def setProtocol(self, value: str) -> Any:
         return self._set(protocol=value)
@@ -174,7 +148,7 @@ class HasProtocol(Params):
 
 
 class HasReaders(Params):
-    readers: Any = _param("readers", "Number of threads that read data", TypeConverters.toInt)
+    readers: Any = param("readers", "Number of threads that read data", TypeConverters.toInt)
 
     def setReaders(self, value: int) -> Any:
         return self._set(readers=value)
@@ -184,7 +158,7 @@ class HasReaders(Params):
 
 
 class HasSignatureDefKey(Params):
-    signature_def_key: Any = _param("signature_def_key", "Name of the signature", TypeConverters.toString)
+    signature_def_key: Any = param("signature_def_key", "Name of the signature", TypeConverters.toString)
 
     def setSignatureDefKey(self, value: str) -> Any:
         return self._set(signature_def_key=value)
@@ -194,7 +168,7 @@ class HasSignatureDefKey(Params):
 
 
 class HasSteps(Params):
-    steps: Any = _param("steps", "Maximum number of steps", TypeConverters.toInt)
+    steps: Any = param("steps", "Maximum number of steps", TypeConverters.toInt)
 
     def setSteps(self, value: int) -> Any:
         return self._set(steps=value)
@@ -204,7 +178,7 @@ class HasSteps(Params):
 
 
 class HasTagSet(Params):
-    tag_set: Any = _param("tag_set", "Tags of the SavedModel, with commas between them", TypeConverters.toString)
+    tag_set: Any = param("tag_set", "Tags of the SavedModel, with commas between them", TypeConverters.toString)
 
     def setTagSet(self, value: str) -> Any:
         return self._set(tag_set=value)
@@ -214,7 +188,7 @@ class HasTagSet(Params):
 
 
 class HasTensorboard(Params):
-    tensorboard: Any = _param("tensorboard", "Whether the job runs TensorBoard", TypeConverters.toBoolean)
+    tensorboard: Any = param("tensorboard", "Whether the job runs TensorBoard", TypeConverters.toBoolean)
 
     def setTensorboard(self, value: bool) -> Any:
         return self._set(tensorboard=value)
@@ -224,7 +198,7 @@ class HasTensorboard(Params):
 
 
 class HasTFRecordDir(Params):
-    tfrecord_dir: Any = _param("tfrecord_dir", "Folder for TFRecord files", TypeConverters.toString)
+    tfrecord_dir: Any = param("tfrecord_dir", "Folder for TFRecord files", TypeConverters.toString)
 
     def setTFRecordDir(self, value: str) -> Any:
         return self._set(tfrecord_dir=value)

@@ -1,14 +1,15 @@
 """Trains and applies TensorFlow models as estimators and models of Spark ML."""
 
 import argparse
-import base64
 import copy
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from ..._errors import TonyError
 from ...client import Client, PathText
-from .._find_doors import ship_by_value
-from . import TFCluster, _saved_model
+from .._pyspark_ml import Estimator, Model, Params
+from .._stored import Stored
+from ..ml import apply_model
+from . import TFCluster
 from ._params import (
     HasBatchSize,
     HasClusterSize,
@@ -28,31 +29,8 @@ from ._params import (
     HasTagSet,
     HasTensorboard,
     HasTFRecordDir,
-    Params,
     TFTypeConverters,
 )
-
-if TYPE_CHECKING:
-
-    class Estimator(Params): ...
-
-    class Model(Params): ...
-
-    class MLReadable: ...
-
-    class MLWritable: ...
-
-    class MLReader:
-        sc: Any
-
-    class MLWriter:
-        sc: Any
-
-    DefaultParamsReader: Any
-    DefaultParamsWriter: Any
-else:
-    from pyspark.ml import Estimator, Model
-    from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
 
 __all__ = [
     "HasBatchSize",
@@ -122,43 +100,8 @@ class TFParams(Params):
         return merged
 
 
-class _Writer(MLWriter):
-    def __init__(self, instance: "Union[TFEstimator, TFModel]") -> None:
-        super().__init__()
-        self._instance = instance
-
-    def saveImpl(self, path: str) -> None:
-        state = base64.b64encode(ship_by_value().dumps(self._instance._state())).decode()
-        DefaultParamsWriter.saveMetadata(self._instance, path, self.sc, extraMetadata={"tonyState": state})
-
-
-class _Reader(MLReader):
-    def __init__(self, kind: "Union[type[TFEstimator], type[TFModel]]") -> None:
-        super().__init__()
-        self._kind = kind
-
-    def load(self, path: str) -> Any:
-        metadata = DefaultParamsReader.loadMetadata(path, self.sc)
-        state: Dict[str, Any] = ship_by_value().loads(base64.b64decode(metadata["tonyState"]))
-        instance = self._kind(**state)
-        instance._resetUid(metadata["uid"])
-        DefaultParamsReader.getAndSetParams(instance, metadata)
-        return instance
-
-
-class _Stored(MLReadable, MLWritable):
-    """Stored as Spark ML stores its models, with the arguments and the function pickled. Load only folders that you trust."""
-
-    def write(self) -> Any:
-        return _Writer(self)  # type: ignore[arg-type]
-
-    @classmethod
-    def read(cls) -> Any:
-        return _Reader(cls)  # type: ignore[arg-type]
-
-
 class TFEstimator(
-    _Stored,
+    Stored,
     Estimator,
     TFParams,
     HasInputMapping,
@@ -245,7 +188,7 @@ class TFEstimator(
 
 
 class TFModel(
-    _Stored,
+    Stored,
     Model,
     TFParams,
     HasInputMapping,
@@ -281,21 +224,20 @@ class TFModel(
         export_dir = self.getExportDir()
         if not export_dir:
             raise TonyError("USAGE", "the model has no export_dir", "Set it to the folder of a SavedModel.")
-        inputs = sorted(self.getInputMapping().items())
-        outputs = sorted(self.getOutputMapping().items())
+        inputs = {tensor: column for column, tensor in self.getInputMapping().items()}
+        outputs = self.getOutputMapping()
         if not inputs or not outputs:
             raise TonyError("USAGE", "the model has no columns", "Call setInputMapping and setOutputMapping.")
+        columns = [column for _, column in sorted(outputs.items())]
         tags = self.getTagSet()
-        arguments = (
+        predicted = apply_model(
+            dataset,
             export_dir,
-            tags.split(",") if tags else None,
-            self.getSignatureDefKey() or "serving_default",
-            [tensor for _, tensor in inputs],
-            [tensor for tensor, _ in outputs],
+            inputs,
             self.getBatchSize(),
+            self.getSignatureDefKey() or "serving_default",
+            outputs,
+            tags=tags.split(",") if tags else None,
+            lists=columns,
         )
-        ship_by_value().register_pickle_by_value(_saved_model)
-        predict = _saved_model.predict
-        rows = dataset.select([dataset[f"`{name}`"] for name, _ in inputs]).rdd
-        predicted = rows.mapPartitions(lambda each: predict(each, *arguments))
-        return dataset.sparkSession.createDataFrame(predicted, [column for _, column in outputs])
+        return predicted.select([predicted[f"`{name}`"] for name in columns])
