@@ -209,6 +209,43 @@ test('an interrupted run kills its job', async () => {
   expect((await runScript(INTERRUPTED)).value).toBe('killed');
 });
 
+const PARALLEL = `
+import os, sys, threading, time
+from multiprocessing.pool import ThreadPool
+from tony import spark
+
+def endless(folder, number):
+    with open(os.path.join(folder, str(number)), "w"):
+        pass
+    while True:
+        time.sleep(60)
+
+def trial(number):
+    spark.run(endless, args=[os.getcwd(), number], local=True, quiet=True)
+
+# As CrossValidator of Spark ML does.
+pool = ThreadPool(2)
+for _ in pool.imap_unordered(trial, range(1, 5)):
+    pass
+`;
+
+const INTERRUPTED_THREADS = `
+import signal, subprocess
+
+driver = subprocess.Popen([sys.executable, "parallel.py"], stderr=subprocess.DEVNULL)
+while not (os.path.exists("1") and os.path.exists("2")) and driver.poll() is None:
+    time.sleep(0.05)
+driver.send_signal(signal.SIGINT)
+code = driver.wait()
+print(json.dumps([code, [job.state for job in Client().list(local=True, ended=True)]]))
+`;
+
+test('the end of an interrupted driver kills the jobs of its threads, and starts no others', async () => {
+  const [code, states] = (await runScript(INTERRUPTED_THREADS, { 'parallel.py': PARALLEL })).value as [number, string[]];
+  expect(code).not.toBe(0);
+  expect(states).toEqual(['killed', 'killed']);
+});
+
 const OTHER_VERSION = `
 import pyspark.cloudpickle
 
