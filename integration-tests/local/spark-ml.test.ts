@@ -166,16 +166,19 @@ print(json.dumps({
 }))
 `;
 
-test.skipIf(torch === null)('CrossValidator runs the trials of a stored pipeline at the same time as jobs, and finds the best one', async () => {
-  const { metrics, difference, names } = (await runScript(CROSS_VALIDATION)).value as {
-    metrics: [number, number];
-    difference: number;
-    names: string[];
-  };
-  // Without a penalty, only the noise remains.
-  expect(metrics[0]).toBeGreaterThan(0.3);
-  expect(metrics[1]).toBeLessThan(0.1);
-  expect(difference).toBeLessThan(1e-9);
-  // Two folds, and the final training.
-  expect(names).toEqual(['train-penalty-0.0', 'train-penalty-0.0', 'train-penalty-0.0', 'train-penalty-1000.0', 'train-penalty-1000.0']);
-});
+test.skipIf(torch === null)(
+  'CrossValidator runs the trials of a stored pipeline at the same time as jobs, and finds the best one',
+  async () => {
+    const { metrics, difference, names } = (await runScript(CROSS_VALIDATION)).value as {
+      metrics: [number, number];
+      difference: number;
+      names: string[];
+    };
+    // Without a penalty, only the noise remains.
+    expect(metrics[0]).toBeGreaterThan(0.3);
+    expect(metrics[1]).toBeLessThan(0.1);
+    expect(difference).toBeLessThan(1e-9);
+    // Two folds, and the final training.
+    expect(names).toEqual(['train-penalty-0.0', 'train-penalty-0.0', 'train-penalty-0.0', 'train-penalty-1000.0', 'train-penalty-1000.0']);
+  },
+);
