@@ -8,8 +8,10 @@ import { sparkWithTorch } from '../spark-environment.ts';
 
 const torch = await sparkWithTorch();
 
+// Only the driver imports the package `tony`, not Spark's Python workers.
 const HEAD = `
-import json, os, time
+import json, os, sys
+sys.path.insert(0, os.environ["TONY_PACKAGE"])
 import numpy, torch
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -22,7 +24,7 @@ session.sparkContext.setLogLevel("OFF")
 
 function runScript(script: string): Promise<Ran> {
   const { python, packages } = torch as NonNullable<typeof torch>;
-  const variables = { PYTHONPATH: [path.join(ROOT, 'python'), packages].join(path.delimiter) };
+  const variables = { PYTHONPATH: packages, TONY_PACKAGE: path.join(ROOT, 'python') };
   return runDriver(`${HEAD}${script}`, {}, variables, python);
 }
 

@@ -181,7 +181,7 @@ def _saved_model(folder: str, plan: Plan) -> _Loaded:
         known = ", ".join(model.signatures) or "none"
         raise ValueError(f"the model has no signature {plan.signature} (signatures: {known})")
     signature = model.signatures[plan.signature]
-    specs: Dict[str, Any] = signature.structured_input_signature[1]
+    specs: Dict[str, Any] = dict(sorted(signature.structured_input_signature[1].items()))
 
     def call(arrays: List[Any], model: Any = model) -> Dict[str, Any]:
         tensors = {}

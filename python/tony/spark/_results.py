@@ -29,7 +29,7 @@ def predict(
     unknown = [name for name in sent if name not in frame.columns]
     if unknown:
         raise _columns.unknown_column(frame, unknown[0])
-    results = struct(schema) if schema is not None else _inferred(frame, sent, doors, feed)
+    results = struct(frame, schema) if schema is not None else _inferred(frame, sent, doors, feed)
     names = [field.name for field in results.fields]
     kept = [name for name in frame.columns if name not in names]
     predict_batches = _predict.predict_batches
@@ -41,11 +41,12 @@ def predict(
     return frame.mapInArrow(answered, output)
 
 
-def struct(schema: Any) -> Any:
+def struct(frame: Any, schema: Any) -> Any:
     """Returns the StructType for names and types, as in "prediction double"."""
     from pyspark.sql.types import StructType
 
-    return schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+    # Spark 3 has no StructType.fromDDL.
+    return schema if isinstance(schema, StructType) else frame.sparkSession.createDataFrame([], schema).schema
 
 
 def _inferred(frame: Any, sent: List[str], doors: Doors, feed: str) -> Any:

@@ -1,5 +1,6 @@
 """Estimators and models of Spark ML whose training is a job."""
 
+from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .._arguments import reject, whole_number
@@ -73,7 +74,7 @@ def apply_model(
     pairs = [*inputs.items()] if isinstance(inputs, Mapping) else [(None, column) for column in inputs]
     columns = [_columns.plain_column(dataset, column).alias(column) for _, column in pairs]
     kinds = [field.dataType.simpleString() for field in dataset.select(columns).schema.fields]
-    fields = None if schema is None else struct(schema)
+    fields = None if schema is None else struct(dataset, schema)
     if fields is not None:
         outputs = _checked_outputs(outputs, fields.names)
     context = dataset.sparkSession.sparkContext
@@ -87,10 +88,12 @@ def apply_model(
         whole_number("batch_size", batch_size, 1),
         signature,
         None if tags is None else tuple(tags),
-        lists if fields is None else [each.name for each in fields.fields if each.dataType.typeName() == "array"],
+        lists,
     )
     ship_by_value().register_pickle_by_value(_model_runner)
     fields = _inferred(dataset.select(columns), plan) if fields is None else fields
+    # The shape of a later batch must not change the types.
+    plan = replace(plan, lists=[each.name for each in fields.fields if each.dataType.typeName() == "array"])
     calculated = dataset.withColumn(_OUTPUTS, _function(plan, fields)(*columns)).drop(*fields.names)
     results = [functions.col(_OUTPUTS)[name].alias(name) for name in fields.names]
     return calculated.select("*", *results).drop(_OUTPUTS)
@@ -131,7 +134,7 @@ def _inferred(inputs: Any, plan: _model_runner.Plan) -> Any:
             "the DataFrame has no rows from which to infer the columns of the outputs",
             "Pass their types, for example schema='prediction double'.",
         )
-    return struct(", ".join(f"`{row.name}` {row.type}" for row in rows))
+    return struct(inputs, ", ".join(f"`{row.name}` {row.type}" for row in rows))
 
 
 class JobEstimator(Stored, Estimator):
