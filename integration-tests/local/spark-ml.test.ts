@@ -158,12 +158,27 @@ validator = CrossValidator(
 best = validator.fit(frame)
 best.bestModel.write().overwrite().save("best")
 found = PipelineModel.load("best").transform(frame).orderBy("a").collect()
+
+def forgets():
+    import tony
+    return sum(1 for _ in tony.feed("train", 50))
+
+mistakes = []
+for estimator in [
+    lambda: JobEstimator(train, None, {"epochs": 3}), lambda: JobEstimator(train, feed={"shards": "odd"}),
+    lambda: JobEstimator(train, model={"inputs": 7}), lambda: JobEstimator("train.py"), lambda: JobEstimator(forgets, local=True),
+]:
+    try:
+        estimator().fit(frame)
+    except Exception as error:
+        mistakes.append(str(error))
 x = numpy.array([[row.a, row.b, 1] for row in found])
 expected = x @ numpy.linalg.lstsq(x, numpy.array([row.y for row in found]), rcond=None)[0]
 print()
 print(json.dumps({
     "metrics": best.avgMetrics,
     "difference": max(abs(expected - [row.prediction for row in found])),
+    "mistakes": mistakes,
     "names": sorted(job.name.split("-folder")[0] for job in Client().list(local=True, ended=True)),
 }))
 `;
@@ -171,16 +186,31 @@ print(json.dumps({
 test.skipIf(torch === null)(
   'CrossValidator runs the trials of a stored pipeline at the same time as jobs, and finds the best one',
   async () => {
-    const { metrics, difference, names } = (await runScript(CROSS_VALIDATION)).value as {
+    const { metrics, difference, mistakes, names } = (await runScript(CROSS_VALIDATION)).value as {
       metrics: [number, number];
       difference: number;
+      mistakes: string[];
       names: string[];
     };
     // Without a penalty, only the noise remains.
     expect(metrics[0]).toBeGreaterThan(0.3);
     expect(metrics[1]).toBeLessThan(0.1);
     expect(difference).toBeLessThan(1e-9);
-    // Two folds, and the final training.
-    expect(names).toEqual(['train-penalty-0.0', 'train-penalty-0.0', 'train-penalty-0.0', 'train-penalty-1000.0', 'train-penalty-1000.0']);
+    expect(mistakes).toEqual([
+      expect.stringMatching(/^'epochs' cannot be the name of a hyperparameter.*Choose another name/),
+      expect.stringMatching(/^shards is 'odd', but must be/),
+      expect.stringMatching(/^inputs is 7, but must be a list of strings/),
+      expect.stringMatching(/^train is 'train.py', but must be a function/),
+      expect.stringMatching(/^forgets returned \d on rank 0, but must return the URI of its model.*tony.save_output/),
+    ]);
+    // The last one, two folds, and the final training.
+    expect(names).toEqual([
+      'forgets',
+      'train-penalty-0.0',
+      'train-penalty-0.0',
+      'train-penalty-0.0',
+      'train-penalty-1000.0',
+      'train-penalty-1000.0',
+    ]);
   },
 );

@@ -1,9 +1,10 @@
 """Estimators and models of Spark ML whose training is a job."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from .._arguments import reject, whole_number
+from .._arguments import reject, texts, whole_number
 from .._errors import TonyError
 from ..client import Client, PathText
 from . import _columns, _model_runner
@@ -22,21 +23,20 @@ __all__ = ["JobEstimator", "ModelTransformer"]
 _OUTPUTS = "tony_outputs"
 
 
-def _names(value: Any) -> Any:
+def _names(param_name: str, value: Any) -> Any:
     """Returns a list of column names, or a dict with the column for each name."""
-    names = dict(value) if isinstance(value, Mapping) else [value] if isinstance(value, str) else list(value)
-    texts = [*names, *names.values()] if isinstance(names, dict) else names
-    if not texts or not all(isinstance(each, str) for each in texts):
-        raise TypeError(f"{value!r} is not a list of names, or a dict of names")
-    return names
+    columns = texts(param_name, [*value.values(), *value] if isinstance(value, Mapping) else value)
+    if not columns:
+        reject(param_name, value, "at least one name")
+    return dict(value) if isinstance(value, Mapping) else columns
 
 
 class ModelTransformer(Model, DefaultParamsReadable, DefaultParamsWritable):
     """Applies a stored model to columns of a DataFrame, in Spark's executors. See `tony.spark.transform`."""
 
     uri: Any = param("uri", "URI of the model", TypeConverters.toString)
-    inputs: Any = param("inputs", "Columns that the model reads, or the column for each input", _names)
-    outputs: Any = param("outputs", "Columns of the outputs, or the column for each output", _names)
+    inputs: Any = param("inputs", "Columns that the model reads, or the column for each input", partial(_names, "inputs"))
+    outputs: Any = param("outputs", "Columns of the outputs, or the column for each output", partial(_names, "outputs"))
     schema: Any = param("schema", "Names and types of the columns of the outputs", TypeConverters.toString)
     batch_size: Any = param("batch_size", "Maximum number of rows in a batch", TypeConverters.toInt)
     signature: Any = param("signature", "Signature of a SavedModel", TypeConverters.toString)
