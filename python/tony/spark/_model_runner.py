@@ -60,7 +60,7 @@ class _Loaded(NamedTuple):
 
 
 def frames(plan: Plan, batches: Iterator[Any]) -> Iterator[Any]:
-    """Yields pandas DataFrames with the outputs for the rows of each batch: a tuple of pandas Series, or a single one."""
+    """Yields pandas DataFrames with the outputs for each batch, which is a tuple of pandas Series, or a single one."""
     import pandas
 
     for batch in batches:
@@ -93,7 +93,7 @@ def _type(name: str, values: Any) -> str:
     else:
         kind = _TYPES.get(str(values.dtype))
     if kind is None:
-        raise ValueError(f"the output {name} has the type {values.dtype}, which Spark does not have: convert it in the model")
+        raise ValueError(f"the output {name} has the type {values.dtype}, which Spark lacks: convert it in the model")
     dimensions: int = values.ndim - 1
     return f"{'array<' * dimensions}{kind}{'>' * dimensions}"
 

@@ -24,8 +24,8 @@ def transform(
       default is the column `features`
     - `outputs`: the columns for the outputs of the model, in their order, or the column for each output by its name. By
       default, a single output is `prediction`, and several have the model's own names
-    - `schema`: names and types of these columns, as in "prediction double". By default, `transform` applies the model to
-      the first row to infer them
+    - `schema`: names and types of these columns, as in "prediction double". By default, `transform(df)` applies the
+      model to the first row to infer them
     - `batch_size`: maximum number of rows in a batch
     - `signature` and `tags`: those of a SavedModel
 

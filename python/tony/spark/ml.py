@@ -35,8 +35,8 @@ class ModelTransformer(Model, DefaultParamsReadable, DefaultParamsWritable):
     """Applies a stored model to columns of a DataFrame, in Spark's executors. See `tony.spark.transform`."""
 
     uri: Any = param("uri", "URI of the model", TypeConverters.toString)
-    inputs: Any = param("inputs", "Columns that the model reads, or the column for each input", partial(_names, "inputs"))
-    outputs: Any = param("outputs", "Columns of the outputs, or the column for each output", partial(_names, "outputs"))
+    inputs: Any = param("inputs", "Columns of the inputs, or their columns by name", partial(_names, "inputs"))
+    outputs: Any = param("outputs", "Columns of the outputs, or their columns by name", partial(_names, "outputs"))
     schema: Any = param("schema", "Names and types of the columns of the outputs", TypeConverters.toString)
     batch_size: Any = param("batch_size", "Maximum number of rows in a batch", TypeConverters.toInt)
     signature: Any = param("signature", "Signature of a SavedModel", TypeConverters.toString)
@@ -141,8 +141,8 @@ class JobEstimator(Stored, Estimator):
     """Trains a model in a job that reads a DataFrame. `fit(df)` returns a ModelTransformer.
 
     The job calls `train(**hyperparameters)`, which reads the DataFrame with tony.feed("train", batch_size), and returns
-    on rank 0 the URI of its model, usually that of tony.save_output. Each hyperparameter becomes a parameter of Spark ML
-    with this default: `estimator.rate` for {"rate": 0.1}. `epochs` is also a parameter.
+    on rank 0 the URI of its model, usually that of tony.save_output. Each hyperparameter becomes a parameter of Spark
+    ML with this default: `estimator.rate` for {"rate": 0.1}. `epochs` is also a parameter.
 
     - `columns`: the columns to send, by default all
     - `feed`: arguments of tony.spark.source, for example {"shards": "equal"}
