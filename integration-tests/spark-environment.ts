@@ -24,7 +24,7 @@ export async function sparkWithTorch(): Promise<{ readonly python: string; reado
     return null;
   }
   // Debian's PyTorch needs NumPy 1.
-  const packages = [PACKAGES[0] as string, 'py4j==0.10.9.9', 'pandas==2.2.3', 'pytz', 'tzdata', 'pyarrow==17.0.0'];
+  const packages = [PACKAGES[0] as string, 'py4j==0.10.9.9', 'pandas==2.2.3', 'pytz==2026.6', 'tzdata==2026.6', 'pyarrow==17.0.0'];
   return { python, packages: await packagesFor(python, folder(`pyspark-${VERSION}-torch-1`), packages) };
 }
 
