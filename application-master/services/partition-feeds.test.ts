@@ -42,19 +42,19 @@ function report(values: object = {}) {
 
 test('a program and a source may come in any order, and the doors are published when they change', () => {
   const { all, published } = feeds();
-  expect(all.isOpen(WORKER, { feed: 'train', worldSize: 1, door: DOOR })).toBe(false);
+  expect(all.kind(WORKER, { feed: 'train', worldSize: 1, door: DOOR })).toBe('wait');
   expect(all.open({ feed: 'train', opening: OPENING })).toBe('opened');
-  expect(all.isOpen(WORKER, { feed: 'train', worldSize: 1, door: DOOR })).toBe(true);
+  expect(all.kind(WORKER, { feed: 'train', worldSize: 1, door: DOOR })).toBe('partitions');
   expect(published).toEqual([[DOOR]]);
   expect(all.open({ feed: 'later', opening: OPENING })).toBe('wait');
-  expect(all.isOpen(WORKER, { feed: 'later', worldSize: 1, door: DOOR })).toBe(true);
+  expect(all.kind(WORKER, { feed: 'later', worldSize: 1, door: DOOR })).toBe('partitions');
   all.sweep(() => false);
   expect(published).toEqual([[DOOR], []]);
 });
 
 test('equal shards are divided when the source has counted its records', () => {
   const { all } = feeds();
-  all.isOpen(WORKER, { feed: 'train', worldSize: 1, door: DOOR });
+  all.kind(WORKER, { feed: 'train', worldSize: 1, door: DOOR });
   const opening = { ...OPENING, shards: 'equal' as const };
   expect(all.open({ feed: 'train', opening })).toBe('opened');
   expect(all.plan({ feed: 'train', source: 'driver', version: null })).toMatchObject({ counting: true });
@@ -77,13 +77,13 @@ test('a new attempt of the ApplicationMaster lets a source continue to count, an
   const { all } = feeds();
   expect(all.offer({ feed: 'train', source: 'driver', partition: 0 })).toBe('count');
   expect(all.plan({ feed: 'train', source: 'driver', version: 0 })).toMatchObject({ counting: true });
-  all.isOpen(WORKER, { feed: 'train', worldSize: 1, door: DOOR });
+  all.kind(WORKER, { feed: 'train', worldSize: 1, door: DOOR });
   expect(all.open({ feed: 'train', opening: { ...OPENING, shards: 'equal', counts: [1, 2] } })).toBe('opened');
 });
 
 test('a source corrects a mistake by opening the feed again', () => {
   const { all } = feeds();
-  all.isOpen(WORKER, { feed: 'train', worldSize: 3, door: DOOR });
+  all.kind(WORKER, { feed: 'train', worldSize: 3, door: DOOR });
   expect(() => all.open({ feed: 'train', opening: OPENING })).toThrow(/2 partitions, which is not enough for 3 ranks/);
   expect(all.open({ feed: 'train', opening: { ...OPENING, partitions: 3 } })).toBe('opened');
 });

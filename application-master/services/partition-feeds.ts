@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import {
+  batchPrefix,
   type DoorAddress,
   doorAddress,
   type FeedPlan,
@@ -13,6 +14,7 @@ import {
 import { TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Requester } from './dispatcher.ts';
+import { FeedStream, type MicroBatch, readerQuestion, sourceQuestion } from './feed-stream.ts';
 import { PartitionFeed, type StoredPartitionFeed } from './partition-feed.ts';
 
 /** Time in ms after which a source that does not ask for the plan counts as lost. */
@@ -28,6 +30,7 @@ const planQuestion = z.object({
   /** Version of the plan that the source knows. */
   version: count.nullable(),
 });
+const nextBatchQuestion = readerQuestion.extend({ door: doorAddress });
 const offerQuestion = z.object({ feed: feedName, source: z.string().max(100), partition: count });
 
 export type StoredPartitionFeeds = Readonly<Record<string, StoredPartitionFeed>>;
@@ -63,6 +66,7 @@ interface RegisteredDoor extends DoorAddress {
 export class PartitionFeeds {
   readonly #options: PartitionFeedsOptions;
   readonly #names = new Map<string, Name>();
+  readonly #streams = new Map<string, FeedStream>();
   readonly #doors = new Map<string, RegisteredDoor>();
 
   constructor(options: PartitionFeedsOptions) {
@@ -80,13 +84,16 @@ export class PartitionFeeds {
     return Object.fromEntries([...this.#names].flatMap(([name, { feed }]) => (feed === null ? [] : [[name, feed.store()]])));
   }
 
-  /** Returns true if a source has opened the feed. Registers the executor's door, so that sources find the job. */
-  isOpen(requester: Requester, body: unknown): boolean {
+  /** Returns what the feed consists of, or 'wait' if no source has opened it. Registers the executor's door, so that sources find the job. */
+  kind(requester: Requester, body: unknown): 'partitions' | 'stream' | 'wait' {
     const { feed, worldSize, door } = parseFeedRequest(kindQuestion, body);
     this.#register(requester, door);
+    if (this.#streams.has(feed)) {
+      return 'stream';
+    }
     const name = this.#name(feed);
     this.#read(feed, name, worldSize);
-    return name.feed !== null;
+    return name.feed === null ? 'wait' : 'partitions';
   }
 
   /** Publishes an executor's door. */
@@ -171,6 +178,50 @@ export class PartitionFeeds {
       this.#options.note();
     }
     return answer;
+  }
+
+  /** Handles the question of a Spark program about its stream. See FeedStream.ask. */
+  stream(body: unknown): ReturnType<FeedStream['ask']> {
+    const question = parseFeedRequest(sourceQuestion, body);
+    return this.#onStream(question.feed, (stream) => stream.ask(question, this.#options.now()));
+  }
+
+  /** Handles the question of a program about the next micro-batch of a stream. See FeedStream.next. */
+  nextBatch(requester: Requester, body: unknown): MicroBatch | 'over' | 'wait' {
+    const { door, ...question } = parseFeedRequest(nextBatchQuestion, body);
+    this.#register(requester, door);
+    return this.#onStream(question.feed, (stream) => stream.next(question, this.#options.now()));
+  }
+
+  #onStream<Answer>(name: string, ask: (stream: FeedStream) => Answer): Answer {
+    let stream = this.#streams.get(name);
+    if (stream === undefined) {
+      if (this.#streams.size >= MAXIMUM_FEEDS) {
+        throw new TonyError('USAGE', `a job can read at most ${MAXIMUM_FEEDS} streams`);
+      }
+      stream = new FeedStream(name, this.#options.now());
+      this.#streams.set(name, stream);
+      // A program may already wait for the feed.
+      this.#options.changed();
+    }
+    const { revision } = stream;
+    const answer = ask(stream);
+    if (stream.revision !== revision) {
+      this.#forgetBatches(name, stream.batch?.feed);
+      this.#options.changed();
+    }
+    return answer;
+  }
+
+  /** Forgets the feeds of a stream's earlier batches, which a checkpoint contains. */
+  #forgetBatches(stream: string, current: string | undefined): void {
+    const earlier = [...this.#names.keys()].filter((name) => name.startsWith(batchPrefix(stream)) && name !== current);
+    for (const name of earlier) {
+      this.#names.delete(name);
+    }
+    if (earlier.length > 0) {
+      this.#options.note();
+    }
   }
 
   /** Returns a source's feed, or null if the source must count its records first. */

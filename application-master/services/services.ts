@@ -6,10 +6,12 @@ import {
   FEED_LEAVE,
   FEED_TAKE,
   PARTITIONS_DOOR,
+  PARTITIONS_NEXT_BATCH,
   PARTITIONS_OFFER,
   PARTITIONS_OPEN,
   PARTITIONS_PLAN,
   PARTITIONS_REPORT,
+  PARTITIONS_STREAM,
   SPLITS_JOIN,
   SPLITS_NEXT,
   TRAINING_ENDED,
@@ -189,6 +191,10 @@ export class JobServices {
         return await this.#held(call, (body) => this.#partitions.offer(body), OFFER_HOLD_MS);
       case PARTITIONS_PLAN:
         return await this.#held(call, (body) => this.#partitions.plan(body));
+      case PARTITIONS_STREAM:
+        return await this.#held(call, (body) => this.#partitions.stream(body));
+      case PARTITIONS_NEXT_BATCH:
+        return await this.#held(call, (body) => this.#partitions.nextBatch(call, body));
       case FEED_TAKE:
         return await this.#take(call);
       case FEED_LEAVE:
@@ -210,10 +216,8 @@ export class JobServices {
   async #kind(call: ServiceCall): Promise<Answered | null> {
     await this.#openFeedServer();
     return await this.#held(call, (body) => {
-      if (this.#partitions.isOpen(call, body)) {
-        return 'partitions';
-      }
-      return this.#feeds.has((body as { feed: string }).feed) ? 'records' : 'wait';
+      const kind = this.#partitions.kind(call, body);
+      return kind === 'wait' && this.#feeds.has((body as { feed: string }).feed) ? 'records' : kind;
     });
   }
 

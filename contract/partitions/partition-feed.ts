@@ -13,6 +13,11 @@ const count = z.number().int().nonnegative();
 
 export const feedName = z.string().regex(/^[\w.-]{1,100}$/);
 
+/** Returns the beginning of the names of the feeds that a stream consists of: one for each micro-batch, with its number. */
+export function batchPrefix(stream: string): string {
+  return `${stream}.batch-`;
+}
+
 /** Maximum number of partitions of a feed, so that a request with the size of each partition fits into a gRPC message. */
 export const MAXIMUM_PARTITIONS = 50_000;
 /** Maximum number of pieces that an executor requests at the same time for one rank. */

@@ -9,9 +9,11 @@ from typing import Any, Generator, Iterator, List, Optional
 
 from ._arguments import text, whole_number
 from ._errors import TonyError
+from ._feed_positions import StreamPlace, places
 from ._pieces import read_pieces
 from ._report import notice
 from ._services import Reply, ask
+from ._streams import read_stream
 from ._task import context
 
 # Time limit in seconds for returning unread records. If returning them fails, other tasks receive the records after
@@ -28,7 +30,8 @@ def feed(name: str, batch_size: int, producers: int = 1) -> "Feed":
     - records from `tony-ts feed` or `client.open_feed`: each batch is a list of bytes. Each record goes to exactly one
       of the job's processes. The feed ends once `producers` producers have ended
     - partitions from a Spark program (`tony.spark`). A batch of a DataFrame is a dict with one NumPy array for each
-      column, and a batch of an RDD is a list of records. See Feed for epochs and checkpoints
+      column, and a batch of an RDD is a list of records. See Feed for epochs and checkpoints. If Spark sends a stream,
+      the feed ends when the stream ends
 
     The last batch of an epoch may be smaller. The iterator waits for records without a time limit. It reads at most a
     few chunks ahead, so the senders wait if the program is slow.
@@ -58,7 +61,7 @@ class Feed(Iterator[Any]):
 
     def __init__(self, name: str, batch_size: int, producers: int) -> None:
         self.name = name
-        # Number of the current epoch, from 0.
+        # Number of the current epoch, from 0. In a stream, number of Spark's micro-batch.
         self.epoch = 0
         # Number of the source's partitions. None before the first batch, and for records from producers.
         self.partitions: Optional[int] = None
@@ -89,6 +92,12 @@ class Feed(Iterator[Any]):
         first = next(batches, None)
         if first is None:
             raise TonyError("DATA_INVALID", f"the feed {self.name} has no records")
+        if isinstance(places.get(self.name), StreamPlace):
+            raise TonyError(
+                "USAGE",
+                f"TensorFlow would read ahead in the stream {self.name}, so checkpoints would contain records that are not trained",
+                "Iterate over the feed itself, and train on each batch, for example with model.train_on_batch.",
+            )
         signature = {
             name: tf.TensorSpec((None, *column.shape[1:]), tf.string if column.dtype == object else column.dtype)
             for name, column in first.items()
@@ -122,6 +131,8 @@ class Feed(Iterator[Any]):
             kind = ask("pieces.kind", question).answer
         if kind == "partitions":
             yield from read_pieces(self, batch_size)
+        elif kind == "stream":
+            yield from read_stream(self, batch_size)
         else:
             yield from _batches(self.name, batch_size, producers)
 

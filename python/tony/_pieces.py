@@ -3,7 +3,7 @@
 import pickle
 import random
 import struct
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from . import _feed_positions as positions
 from ._errors import TonyError
@@ -19,42 +19,72 @@ Part = Any
 Parts = List[Tuple[int, Callable[[], Part]]]
 
 
+class Batch(NamedTuple):
+    """Records for the program."""
+
+    epoch: int
+    size: int
+    records: Part
+
+
 def read_pieces(feed: "Feed", batch_size: int) -> Generator[Any, None, None]:
+    position = positions.resume(feed.name, rank_to_read(feed.name))
+    opening = open_pieces(feed.name, position)
+    feed.partitions = opening["partitions"]
+    place = positions.Place(opening["shards"], position["epoch"], position["records"])
+    positions.places[feed.name] = place
+    feed.epoch = place.epoch
+    for batch in batches(feed.name, opening, batch_size):
+        if batch.epoch != place.epoch:
+            place.begin(batch.epoch)
+            feed.epoch = place.epoch
+        place.read(batch.size)
+        yield batch.records
+
+
+def rank_to_read(name: str) -> int:
+    """Returns this process's rank. Raises TonyError USAGE if it has none, and so cannot read the feed."""
     task = context()
     if task.rank is None:
         raise TonyError(
             "USAGE",
-            f"the tasks of role {task.role} have no rank, so they cannot read the feed {feed.name}",
+            f"the tasks of role {task.role} have no rank, so they cannot read the feed {name}",
             "Read the feed in a role of kind gang, such as worker.",
         )
-    position = positions.resume(feed.name, task.rank)
-    reader = {"feed": feed.name, "rank": task.rank}
-    opening = ask("pieces.open", {**reader, "worldSize": task.world_size, "position": position}).answer
-    feed.partitions = opening["partitions"]
+    return task.rank
+
+
+def open_pieces(name: str, position: Mapping[str, int]) -> Dict[str, Any]:
+    """Waits until a source has opened the feed. Returns what the source has declared."""
+    task = context()
+    question = {"feed": name, "rank": task.rank, "worldSize": task.world_size, "position": position}
+    opening: Dict[str, Any] = ask("pieces.open", question).answer
+    return opening
+
+
+def batches(name: str, opening: Mapping[str, Any], batch_size: int) -> Iterator[Batch]:
+    """Yields the batches from the position at which the feed was opened. The last one of an epoch may be smaller."""
     load, join, cut = FORMATS[opening["format"]]
-    place = positions.Place(opening["shards"], position["epoch"], position["records"])
-    positions.places[feed.name] = place
-    feed.epoch = place.epoch
+    epoch = 0
     rest: Optional[Tuple[int, Part]] = None
-    for piece in _pieces(reader):
-        if piece is None or piece["epoch"] != place.epoch:
+    for piece in _pieces({"feed": name, "rank": context().rank}):
+        if piece is None or piece["epoch"] != epoch:
             if rest is not None:
-                yield place.read(rest)
+                yield Batch(epoch, *rest)
                 rest = None
             if piece is None:
                 return
-            place.begin(piece["epoch"])
-            feed.epoch = place.epoch
+            epoch = piece["epoch"]
         for size, part in _shuffled(load(piece["path"]), cut, opening["seed"], piece):
             start = 0
             if rest is not None:
                 start = min(size, batch_size - rest[0])
                 rest = (rest[0] + start, join(rest[1], cut(part, slice(0, start))))
                 if rest[0] == batch_size:
-                    yield place.read(rest)
+                    yield Batch(epoch, *rest)
                     rest = None
             while size - start >= batch_size:
-                yield place.read((batch_size, cut(part, slice(start, start + batch_size))))
+                yield Batch(epoch, batch_size, cut(part, slice(start, start + batch_size)))
                 start += batch_size
             if start < size and rest is None:
                 rest = (size - start, cut(part, slice(start, size)))

@@ -60,10 +60,15 @@ def save_checkpoint(step: int, path: str, shards: bool = False) -> None:
     if task.services is None:
         return
     feeds = _feed_positions.to_save(shards)
-    if shards:
-        _save_part(step, folder, feeds)
-    else:
-        ask("storage.save-checkpoint", {"step": step, "path": folder, "feeds": feeds}, LONG_TIMEOUT_S, repeat=False)
+    try:
+        if shards:
+            _save_part(step, folder, feeds)
+        else:
+            ask("storage.save-checkpoint", {"step": step, "path": folder, "feeds": feeds}, LONG_TIMEOUT_S, repeat=False)
+    except BaseException:
+        _feed_positions.not_saved()
+        raise
+    _feed_positions.saved(feeds)
     if not shards or task.rank == 0:
         append({"type": "checkpoint", "step": step})
     _saved_at[:] = [time.monotonic()]
@@ -118,6 +123,7 @@ def should_checkpoint(step: Optional[int] = None) -> bool:
     - the step is a multiple of `checkpoint.everySteps` in job.yaml. Without a step, this case does not apply
     - the time `checkpoint.every` has passed since the last checkpoint. Only rank 0 measures the time
     - YARN is about to preempt one of the job's containers
+    - the program has received the last records of a micro-batch of a stream. Spark waits for this checkpoint
 
     Usually, only rank 0 saves checkpoints. If every rank saves a part of each checkpoint, send the result of rank 0 to
     the other ranks, because the ranks notice the time and the preemption after different steps. Outside a job, returns
@@ -133,8 +139,9 @@ def should_checkpoint(step: Optional[int] = None) -> bool:
     every_steps, every_seconds = task.checkpoint_every_steps, task.checkpoint_every_seconds
     is_ordered = task.checkpoint_order is not None and os.path.exists(task.checkpoint_order)
     is_step = step is not None and bool(every_steps) and step % (every_steps or 1) == 0
+    is_end = _feed_positions.is_due()
     is_time = every_seconds is not None and task.rank in (None, 0) and time.monotonic() - _saved_at[0] >= every_seconds
-    return is_ordered or is_step or is_time
+    return is_ordered or is_step or is_time or is_end
 
 
 def latest_checkpoint() -> Optional[Checkpoint]:

@@ -25,9 +25,9 @@ const MAXIMUM_UNPROVEN = 256;
 const GRACE_MS = 1_000;
 const PIECE = /^\/feeds\/([\w.-]{1,100})\/(\d{1,7})\/(\d{1,7})$/;
 const REQUEST = /^\/requests\/([\w.-]{1,100})\/(arrow|pickle|end)$/;
-const SOURCE = /^\/source\/(open|plan|offer)$/;
+const SOURCE = /^\/source\/(open|plan|offer|stream)$/;
 
-export type SourceRequest = 'open' | 'plan' | 'offer';
+export type SourceRequest = 'open' | 'plan' | 'offer' | 'stream';
 
 export interface DoorOptions {
   readonly host: string;
@@ -52,6 +52,7 @@ export interface DoorOptions {
  *     POST /requests/FEED/arrow     records, in the format of a piece. 200: the program's reply. 404: no program of this task answers such
  *          or pickle, end           requests. 503: try another task. `end`: there are no more requests
  *     POST /source/open, plan,      a request of the source, as JSON. 200: answer or error. 503: no ApplicationMaster can be reached
+ *          offer or stream
  */
 export class Door {
   readonly #options: DoorOptions;

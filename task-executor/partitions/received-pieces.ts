@@ -53,6 +53,10 @@ export class ReceivedPieces {
     return this.#pieces.size === 0 ? null : this.#bytes / this.#pieces.size;
   }
 
+  keys(): readonly string[] {
+    return [...this.#pieces.keys()];
+  }
+
   get(key: string): ReceivedPiece | undefined {
     return this.#pieces.get(key);
   }

@@ -2,17 +2,20 @@ import { rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import path from 'node:path';
 import * as z from 'zod';
-import { feedName, parseFeedRequest, type RankPieces, type RankReport } from '../../contract/partitions/partition-feed.ts';
+import { batchPrefix, feedName, parseFeedRequest, type RankPieces, type RankReport } from '../../contract/partitions/partition-feed.ts';
 import type { ServiceFrame } from '../../contract/services/service-frame.ts';
 import {
   FEED_KIND,
   PARTITIONS_DOOR,
+  PARTITIONS_NEXT_BATCH,
   PARTITIONS_OFFER,
   PARTITIONS_OPEN,
   PARTITIONS_PLAN,
   PARTITIONS_REPORT,
+  PARTITIONS_STREAM,
   PIECES_KIND,
   PIECES_NEXT,
+  PIECES_NEXT_BATCH,
   PIECES_OPEN,
   REQUESTS_NEXT,
   REQUESTS_REPLY,
@@ -38,6 +41,8 @@ const openQuestion = z.object({
 });
 const requestQuestion = z.object({ feed: feedName });
 const replyQuestion = z.object({ feed: feedName, id: count, path: z.string().refine(path.isAbsolute) });
+const streamQuestion = z.looseObject({ feed: feedName });
+const batchAnswer = z.object({ answer: z.object({ feed: feedName }) });
 const nextQuestion = z.object({ feed: feedName, rank: count, at: count });
 
 export interface TaskPartitionsOptions {
@@ -55,7 +60,7 @@ export interface TaskPartitionsOptions {
   readonly log: Logger;
 }
 
-const SOURCE_SERVICES = { open: PARTITIONS_OPEN, plan: PARTITIONS_PLAN, offer: PARTITIONS_OFFER };
+const SOURCE_SERVICES = { open: PARTITIONS_OPEN, plan: PARTITIONS_PLAN, offer: PARTITIONS_OFFER, stream: PARTITIONS_STREAM };
 
 /** Maximum time in ms to delay the answer to a program that waits for a request. */
 const HOLD_MS = 10_000;
@@ -145,6 +150,8 @@ export class TaskPartitions {
         }
         return answer(await reader.next(at, signal));
       }
+      case PIECES_NEXT_BATCH:
+        return await this.#nextBatch(parse(streamQuestion, body), signal);
       case REQUESTS_NEXT:
         return await this.#nextRequest(parse(requestQuestion, body).feed, signal);
       case REQUESTS_REPLY: {
@@ -195,6 +202,33 @@ export class TaskPartitions {
       this.#readers.get(readerKey(name, rank))?.stored(index);
     }
     return true;
+  }
+
+  /** Asks for the next micro-batch of a stream. Then removes the pieces of earlier ones, because a checkpoint contains them. */
+  async #nextBatch(question: z.infer<typeof streamQuestion>, signal: AbortSignal): Promise<ServiceFrame | null> {
+    const body = Buffer.from(JSON.stringify({ ...question, door: await this.#openDoor() }));
+    const frame = await this.#options.ask(this.#generation, PARTITIONS_NEXT_BATCH, body, signal);
+    const found = batchAnswer.safeParse(frame && JSON.parse(Buffer.from(frame.head).toString('utf8')));
+    if (found.success) {
+      this.#forgetBatches(question.feed, found.data.answer.feed);
+    }
+    return frame;
+  }
+
+  #forgetBatches(stream: string, current: string): void {
+    const prefix = batchPrefix(stream);
+    for (const [key, reader] of this.#readers) {
+      const name = key.slice(key.indexOf('/') + 1);
+      if (name.startsWith(prefix) && name !== current) {
+        reader.close();
+        this.#readers.delete(key);
+      }
+    }
+    for (const key of this.#received.keys()) {
+      if (key.startsWith(prefix) && !key.startsWith(`${current}-`)) {
+        this.#received.remove(key);
+      }
+    }
   }
 
   async #nextRequest(name: string, signal: AbortSignal): Promise<ServiceFrame | null> {

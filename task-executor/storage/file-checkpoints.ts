@@ -7,7 +7,7 @@ import { messageOf, TonyError } from '../../platform/errors.ts';
 import { type CopiedFile, downloadFile, uploadFolder } from '../../storage/copy-files.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { joinUri } from '../../storage/uri.ts';
-import { type FeedPositions, feedPositions, mergePositions } from '../partitions/feed-positions.ts';
+import { type FeedPositions, feedPositions, mergePositions, streamPositions } from '../partitions/feed-positions.ts';
 import { type CheckpointPart, CheckpointParts, mergeParts, type PartFile } from './checkpoint-parts.ts';
 import { isVersionName } from './local-versions.ts';
 
@@ -207,11 +207,14 @@ export class FileCheckpoints {
           continue;
         }
         await this.#download(step, index, folder, signal);
-        const isOwnJob = index.jobId === this.#origin.jobId;
-        if (!isOwnJob && index.feeds !== undefined) {
-          onSkipped(`feeds are read from the beginning, because checkpoint step-${step} is of another job, which may have read other data`);
+        const stored = index.feeds ?? {};
+        const feeds = index.jobId === this.#origin.jobId ? stored : streamPositions(stored);
+        const others = Object.keys(stored).filter((name) => feeds[name] === undefined);
+        if (others.length > 0) {
+          const names = others.join(', ');
+          onSkipped(`${names}: read from the beginning, because checkpoint step-${step} is of another job, which may have read other data`);
         }
-        return { step, folder, target: index.target ?? null, feeds: (isOwnJob ? index.feeds : undefined) ?? {} };
+        return { step, folder, target: index.target ?? null, feeds };
       } catch (error) {
         if (!(error instanceof TonyError) || !['CHECKPOINT_INVALID', 'NOT_FOUND'].includes(error.code)) {
           throw error;

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
-from .._errors import TonyError, error_of
+from .._errors import TonyError
 from ..client import Client
 from . import _columns, _doors, _push
 from ._doors import Delivery, Doors
-from ._find_doors import find_doors, ship_by_value
+from ._find_doors import UNREACHABLE_S, Asker, find_doors, ship_by_value
 
 # Maximum number of partitions that Spark offers at the same time, for each of its cores.
 _OFFERS = 4
@@ -20,14 +20,12 @@ _OFFERS = 4
 _OFFERS_PER_READER = 16
 # Number of Spark jobs that send partitions of one feed at the same time.
 _JOBS = 4
-# Time in seconds after which the program fails if no partition arrives.
-_UNREACHABLE_S = 120.0
 _PAUSE_S = 0.5
 # Time in seconds in which Spark's tasks end by themselves after the job has ended. A task that Spark cancels ends its
 # Python worker, which the next task of Spark 3 may then try to use.
 _ENDING_S = 10.0
 # Size of the stored partitions of a feed on one task, in bytes.
-_CACHE_BYTES = 4 << 30
+CACHE_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Source:
     shards: str = "balanced"
     remainder: str = "pad"
     seed: Optional[int] = 0
-    cache_bytes: int = _CACHE_BYTES
+    cache_bytes: int = CACHE_BYTES
 
 
 def source(
@@ -46,7 +44,7 @@ def source(
     shards: str = "balanced",
     remainder: str = "pad",
     seed: Optional[int] = 0,
-    cache_bytes: int = _CACHE_BYTES,
+    cache_bytes: int = CACHE_BYTES,
 ) -> Source:
     """Describes how a job reads a DataFrame or RDD: `run(train, feeds={"train": source(df, shards="equal")})`.
 
@@ -77,7 +75,12 @@ def source(
 def prepare(feeds: Mapping[str, Any], epochs: int) -> "Feeding":
     """Checks the feeds before the job is submitted. Raises TonyError USAGE."""
     sources = {name: each if isinstance(each, Source) else source(each) for name, each in feeds.items()}
-    return Feeding({name: _Sender(name, each, epochs) for name, each in sources.items()})
+    return Feeding({name: _Sender(name, each, epochs, uuid.uuid4().hex) for name, each in sources.items()})
+
+
+def prepare_batch(name: str, source: Source, id: str) -> "Feeding":
+    """Checks a micro-batch of a stream, whose ID stays the same when Spark repeats it. Raises TonyError USAGE."""
+    return Feeding({name: _Sender(name, source, 1, id)})
 
 
 class Feeding:
@@ -124,7 +127,7 @@ class Feeding:
 class _Sender:
     """Sends one feed."""
 
-    def __init__(self, name: str, source: Source, epochs: int) -> None:
+    def __init__(self, name: str, source: Source, epochs: int, id: str) -> None:
         self.failure: Optional[BaseException] = None
         # Set when the job has received all partitions, and after the end.
         self.delivered = threading.Event()
@@ -132,7 +135,7 @@ class _Sender:
         self._name = name
         self._source = source
         self._epochs = epochs
-        self._id = uuid.uuid4().hex
+        self._id = id
         self._is_frame = hasattr(source.data, "mapInArrow")
         if not self._is_frame and not hasattr(source.data, "mapPartitionsWithIndex"):
             raise TonyError(
@@ -148,17 +151,17 @@ class _Sender:
         self._jobs = 0
         self._jobs_changed = threading.Condition(self._lock)
         self._counts: Dict[int, int] = {}
-        # Times since which requests, and Spark's tasks, have failed without a success.
-        self._unanswered_since: Optional[float] = None
+        # Time since which Spark's tasks have failed without a success.
         self._failing_since: Optional[float] = None
-        self._client: Any = None
         self._job_id = ""
+        self._asker: Any = None
         self._doors: Any = None
         self._rdd: Any = None
         self._pool = ThreadPoolExecutor(_JOBS, thread_name_prefix=f"tony-feed-{name}")
 
     def start(self, client: Client, job_id: str) -> None:
-        self._client, self._job_id = client, job_id
+        self._job_id = job_id
+        self._asker = Asker(client, job_id, self._name, self._closed)
         threading.Thread(target=self._guarded, args=(self._run,), name=f"tony-feed-{self._name}", daemon=True).start()
 
     def close(self) -> None:
@@ -234,8 +237,12 @@ class _Sender:
 
     def _connect(self) -> None:
         """Finds the job's executors. Waits until a program of the job reads the feed."""
-        doors = find_doors(self._client, self._job_id, self._name)
-        if self._doors is None or self._doors != doors:
+        self._asker.connect()
+        self._follow_doors()
+
+    def _follow_doors(self) -> None:
+        doors = self._asker.doors
+        if self._doors != doors:
             rdd = self._tasks(doors)
             if self._rdd is not None and rdd.getNumPartitions() != self._rdd.getNumPartitions():
                 raise TonyError(
@@ -282,7 +289,9 @@ class _Sender:
             # The partitions of persisted data do not change, and Spark counts them without Python.
             from pyspark.sql.functions import spark_partition_id
 
-            counted = self._data.groupBy(spark_partition_id().alias("partition")).count().collect()
+            partition = spark_partition_id().alias("partition")
+            # One task for the few numbers. Streaming queries would otherwise have as many tasks as a large shuffle.
+            counted = self._data.groupBy(partition).count().coalesce(1).collect()
             self._counts = {**dict.fromkeys(range(partitions), 0), **{row[0]: row[1] for row in counted}}
             self._open_counted(partitions)
             return
@@ -301,28 +310,9 @@ class _Sender:
 
     def _ask(self, request: str, question: Mapping[str, Any]) -> Any:
         """Returns the answer, or None if there is none yet. Raises the job's error."""
-        try:
-            reply = _doors.ask(self._doors, request, {"feed": self._name, "source": self._id, **question})
-        except _doors.Unreachable as error:
-            self._unanswered_since = self._unanswered_since or time.monotonic()
-            if time.monotonic() - self._unanswered_since > _UNREACHABLE_S:
-                raise TonyError(
-                    "FEED_LOST",
-                    f"this driver on {_doors.here()} cannot reach the tasks of {self._job_id}: {error}",
-                    "Allow connections from the hosts of Spark's driver and executors to the ports of the job's containers.",
-                ) from None
-            self._closed.wait(_PAUSE_S)
-            # The containers may have been replaced.
-            self._connect()
-            return None
-        self._unanswered_since = None
-        if reply is None or reply.get("answer") == "wait":
-            self._closed.wait(0 if reply else _PAUSE_S)
-            return None
-        if "error" in reply:
-            error_reply = reply["error"]
-            raise error_of(error_reply["code"], error_reply["message"], error_reply.get("hint") or "")
-        return reply["answer"]
+        answer = self._asker.ask(request, {"source": self._id, **question})
+        self._follow_doors()
+        return answer
 
     def _dispatch(self, plan: Mapping[str, Any]) -> None:
         """Starts Spark jobs for the partitions that ranks need, and for some that may go to any rank."""
@@ -366,10 +356,10 @@ class _Sender:
         if not failed:
             return
         self._failing_since = self._failing_since or time.monotonic()
-        if time.monotonic() - self._failing_since > _UNREACHABLE_S:
+        if time.monotonic() - self._failing_since > UNREACHABLE_S:
             raise TonyError(
                 "FEED_LOST",
-                f"no partition of feed {self._name} has arrived for {_UNREACHABLE_S:g} s: {failed[0].reason}",
+                f"no partition of feed {self._name} has arrived for {UNREACHABLE_S:g} s: {failed[0].reason}",
                 "Allow connections from the hosts of Spark's executors to the ports of the job's containers.",
             )
         self._closed.wait(_PAUSE_S)

@@ -14,12 +14,13 @@ from .._call_files import CALL_FOLDER, OUTPUT, Record, decode_record
 from .._command import Value
 from .._errors import TonyError
 from ..client import Client, Job, Killed, LogLine, PathText
-from ._feeding import Feeding, prepare
+from ._feeding import CACHE_BYTES, Feeding, prepare, source as describe_source
 from ._job_file import write_job_file
 from ._modules import find_modules
 from ._pickling import name_of, raised_by, unpickle_value, write_call
 from ._progress import Progress
 from ._results import end_requests, predict
+from ._streaming import Stream, check_name
 
 # Interval in seconds at which a waiting driver looks whether sending the feeds has failed.
 _INTERVAL_S = 0.2
@@ -47,6 +48,7 @@ class Run:
         self._follower: Optional[threading.Thread] = None
         # Feeds to which this driver has sent requests.
         self._answered: Set[str] = set()
+        self._streams: Dict[str, Stream] = {}
         self._ended: Optional[Job] = None
         self._error: Optional[BaseException] = None
 
@@ -96,7 +98,13 @@ class Run:
         return predict(self._client, self.id, data, schema, columns, feed, readers)
 
     def finish(self) -> Job:
-        """Tells the programs that there are no more requests, and waits until the job ends."""
+        """Tells the programs that there are no more requests, and that the streams have ended. Waits until the job ends."""
+        try:
+            for name in self._streams:
+                self.end_feed(name)
+        except BaseException:
+            self._kill_after_error()
+            raise
         ended = threading.Event()
         for feed in self._answered:
             args = (self._client, self.id, feed, ended)
@@ -226,9 +234,45 @@ class Run:
         feeding.start(self._client, self.id)
         return feeding
 
+    def stream(self, name: str, seed: Optional[int] = 0, cache_bytes: int = CACHE_BYTES) -> Stream:
+        """Returns a function for `foreachBatch` of Structured Streaming, which sends the micro-batches of a query:
+
+            query = frame.writeStream.foreachBatch(job.stream("train")).option("checkpointLocation", folder).start()
+
+        The programs read all of them as one feed with tony.feed(name), which ends after `end_feed`. The function returns
+        when a checkpoint of the job contains the records of the micro-batch, so that Spark repeats only what is in no
+        checkpoint. Each rank gets the same number of records of a batch, for which some may be repeated. `seed` and
+        `cache_bytes` are those of tony.spark.source.
+
+        Raises TonyError USAGE if an argument is invalid.
+        """
+        if check_name(name) in self._streams:
+            raise TonyError("USAGE", f"{self.id} has a stream {name} already", "Use another name for each query.")
+        options = describe_source(None, "equal", seed=seed, cache_bytes=cache_bytes)
+        self._streams[name] = Stream(self._client, self.id, name, options, self._check_running)
+        return self._streams[name]
+
+    def end_feed(self, name: str) -> None:
+        """Tells the programs that the stream has ended. Stop the query first.
+
+        Raises TonyError FEED_LOST if the job has received only a part of the last micro-batch.
+        """
+        if name not in self._streams:
+            raise TonyError("USAGE", f"{self.id} has no stream {name}", "Call stream() first.")
+        self._streams[name].end()
+
+    def _check_running(self) -> None:
+        """Raises the error that has ended the job, or FEED_ENDED if it has succeeded."""
+        if not self.status().ended:
+            return
+        self.result()
+        raise TonyError("FEED_ENDED", f"{self.id} has ended before its stream", "Let the program read the feed to its end.")
+
     def _close_feeding(self) -> None:
         for feeding in self._feedings:
             feeding.close()
+        for stream in self._streams.values():
+            stream.close()
 
 
 def run(

@@ -72,6 +72,7 @@ test('a rank waits for the source, and then reads its pieces from a position to 
 test.each<readonly [string, number | null, Answers, string]>([
   ['a role without ranks', null, {}, 'the tasks of role ps have no rank, so they cannot read the feed train'],
   ['single records', 0, { 'pieces.kind': ['records'] }, 'the feed train contains single records, not a DataFrame'],
+  ['a stream', 0, { 'pieces.kind': ['stream'] }, 'the feed train is a stream of Spark, which a program in TypeScript cannot read'],
   [
     'an RDD',
     0,

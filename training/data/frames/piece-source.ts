@@ -84,6 +84,11 @@ export class TaskPieces implements PieceSource {
           hint: `Read it with data.fromFeed('${feed}').`,
         });
       }
+      if (kind === 'stream') {
+        throw new TonyError('USAGE', `the feed ${feed} is a stream of Spark, which a program in TypeScript cannot read`, {
+          hint: `Read it in a Python program with tony.feed('${feed}', batch_size).`,
+        });
+      }
     }
     // Without a position, the executor requests no records.
     const opening = await this.#open(null, signal);

@@ -131,7 +131,7 @@ class FeedStream implements ChunkStream<Buffer> {
     const question = { feed, worldSize: readTask()?.taskWorldSize || 1 };
     for (let kind: Json = 'wait'; kind === 'wait'; ) {
       ({ answer: kind } = await this.#services.ask(PIECES_KIND, question, this.#signal));
-      if (kind === 'partitions') {
+      if (kind === 'partitions' || kind === 'stream') {
         throw new TonyError('USAGE', `the feed ${feed} contains the partitions of a Spark program, not single records`, {
           hint: `Read a DataFrame with data.fromDataFrame('${feed}').`,
         });
