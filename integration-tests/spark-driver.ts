@@ -19,11 +19,22 @@ export async function runDriver(
   variables: Readonly<Record<string, string>> = {},
   python: string | null = null,
 ): Promise<Ran> {
-  const interpreter = python ?? (await sparkEnvironment());
   const folder = await temporaryFolder();
-  for (const [name, text] of Object.entries({ ...files, 'main.py': script })) {
+  for (const [name, text] of Object.entries(files)) {
     await writeFile(path.join(folder, name), text);
   }
+  return await (await startDriver(script, folder, variables, python)).ran;
+}
+
+/** Starts a Python script like runDriver, in an existing folder. `kill` ends the script and Spark, but not its jobs. */
+export async function startDriver(
+  script: string,
+  folder: string,
+  variables: Readonly<Record<string, string>> = {},
+  python: string | null = null,
+): Promise<{ readonly ran: Promise<Ran>; readonly kill: () => void }> {
+  const interpreter = python ?? (await sparkEnvironment());
+  await writeFile(path.join(folder, 'main.py'), script);
   const env = environment({
     PYTHONPATH: path.join(ROOT, 'python'),
     PYTHONDONTWRITEBYTECODE: '1',
@@ -36,6 +47,8 @@ export async function runDriver(
     HADOOP_CONF_DIR: undefined,
     ...variables,
   });
-  const { stdout, stderr } = await execute(interpreter, ['main.py'], { cwd: folder, env });
-  return { value: JSON.parse(stdout.trim().split('\n').at(-1) ?? ''), stdout, stderr };
+  const running = execute(interpreter, ['main.py'], { cwd: folder, env });
+  const ran = running.then(({ stdout, stderr }) => ({ value: JSON.parse(stdout.trim().split('\n').at(-1) ?? ''), stdout, stderr }));
+  // Spark's JVM ends with the script, which is its parent.
+  return { ran, kill: () => running.child.kill('SIGKILL') };
 }

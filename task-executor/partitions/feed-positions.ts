@@ -16,9 +16,7 @@ export type FeedPositions = Readonly<z.infer<typeof feedPositions>>;
 
 /** Returns the places in streams. They remain valid in another job, because Spark numbers the micro-batches of a query. */
 export function streamPositions(positions: FeedPositions): FeedPositions {
-  return Object.fromEntries(
-    Object.entries(positions).filter(([, ranks]) => Object.values(ranks).every((place) => 'query' in place)),
-  );
+  return Object.fromEntries(Object.entries(positions).filter(([, ranks]) => Object.values(ranks).every((place) => 'query' in place)));
 }
 
 /** Joins the positions that the ranks have sent, each for itself. */

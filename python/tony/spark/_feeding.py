@@ -89,10 +89,10 @@ class Feeding:
     def __init__(self, senders: "Dict[str, _Sender]") -> None:
         self._senders = senders
 
-    def start(self, client: Client, job_id: str) -> None:
-        """Begins to send. Returns immediately."""
+    def start(self, client: Client, job_id: str, doors: Optional[Doors] = None) -> None:
+        """Begins to send. Returns immediately. `doors` are how to reach the job, if the caller knows."""
         for sender in self._senders.values():
-            sender.start(client, job_id)
+            sender.start(client, job_id, doors)
 
     @property
     def received(self) -> int:
@@ -159,9 +159,9 @@ class _Sender:
         self._rdd: Any = None
         self._pool = ThreadPoolExecutor(_JOBS, thread_name_prefix=f"tony-feed-{name}")
 
-    def start(self, client: Client, job_id: str) -> None:
+    def start(self, client: Client, job_id: str, doors: Optional[Doors]) -> None:
         self._job_id = job_id
-        self._asker = Asker(client, job_id, self._name, self._closed)
+        self._asker = Asker(client, job_id, self._name, self._closed, doors)
         threading.Thread(target=self._guarded, args=(self._run,), name=f"tony-feed-{self._name}", daemon=True).start()
 
     def close(self) -> None:
@@ -213,7 +213,7 @@ class _Sender:
 
     def _run(self) -> None:
         self._name_jobs()
-        self._connect()
+        self._follow_doors()
         partitions = self._rdd.getNumPartitions()
         self._open(partitions)
         version: Optional[int] = None
@@ -236,12 +236,13 @@ class _Sender:
             self.delivered.set()
 
     def _connect(self) -> None:
-        """Finds the job's executors. Waits until a program of the job reads the feed."""
+        """Finds the job's executors again, because they may have been replaced."""
         self._asker.connect()
         self._follow_doors()
 
     def _follow_doors(self) -> None:
-        doors = self._asker.doors
+        """Lets Spark's tasks send to the job's current executors. Waits until a program of the job reads the feed."""
+        doors = self._asker.doors or self._asker.connect()
         if self._doors != doors:
             rdd = self._tasks(doors)
             if self._rdd is not None and rdd.getNumPartitions() != self._rdd.getNumPartitions():

@@ -35,7 +35,9 @@ def find_doors(client: Client, job_id: str, feed: str, readers: int = 1) -> Door
 class Asker:
     """Asks the job's ApplicationMaster about a feed, through the job's executors."""
 
-    def __init__(self, client: Client, job_id: str, feed: str, closed: threading.Event) -> None:
+    def __init__(
+        self, client: Client, job_id: str, feed: str, closed: threading.Event, doors: Optional[Doors] = None
+    ) -> None:
         self._client = client
         self._job_id = job_id
         self._feed = feed
@@ -44,7 +46,7 @@ class Asker:
         # Time since which questions have failed without a success.
         self._unanswered_since: Optional[float] = None
         # How to reach the job. None before the first question.
-        self.doors: Optional[Doors] = None
+        self.doors = doors
 
     def connect(self) -> Doors:
         """Finds the job's executors. Waits until a program of the job reads the feed."""

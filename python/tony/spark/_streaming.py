@@ -32,6 +32,7 @@ class Stream:
         # Number of the micro-batch that Spark processes, or whose processing has failed.
         self._unfinished: Optional[int] = None
         self._closed = threading.Event()
+        self._asker = Asker(client, job_id, name, self._closed)
         self._change = threading.Event()
         self._thread = threading.Thread(target=self._keep_alive, name=f"tony-stream-{name}", daemon=True)
         self._thread.start()
@@ -80,24 +81,23 @@ class Stream:
         self._change.set()
 
     def _deliver(self, batch: Any, identity: Dict[str, Any]) -> None:
-        asker = Asker(self._client, self._job_id, self.name, self._closed)
-        answer = self._ask(asker, identity, is_sending=False)
+        answer = self._ask(identity, is_sending=False)
         if answer == "saved":
             return
         source = Source(batch, "equal", "pad", self._source.seed, self._source.cache_bytes)
         feeding = prepare_batch(answer["feed"], source, f"{identity['query']}.{identity['number']}")
         try:
-            feeding.start(self._client, self._job_id)
-            self._ask(asker, identity, is_sending=True, feeding=feeding)
+            feeding.start(self._client, self._job_id, self._asker.doors)
+            self._ask(identity, is_sending=True, feeding=feeding)
         finally:
             feeding.close()
 
-    def _ask(self, asker: Asker, identity: Dict[str, Any], is_sending: bool, feeding: Any = None) -> Any:
+    def _ask(self, identity: Dict[str, Any], is_sending: bool, feeding: Any = None) -> Any:
         """Waits for the answer of the job, as long as it runs and receives the batch."""
         question = {"batch": identity, "isSending": is_sending, "hasEnded": False}
         while True:
             try:
-                answer = asker.ask("stream", question)
+                answer = self._asker.ask("stream", question)
             except TonyError as error:
                 if error.code in _ENDED:
                     self._check()
@@ -111,11 +111,10 @@ class Stream:
                 raise TonyError("FEED_ENDED", f"the stream {self.name} has been closed, because the job ends")
 
     def _keep_alive(self) -> None:
-        asker = Asker(self._client, self._job_id, self.name, self._closed)
         while not self._closed.is_set():
             self._change.clear()
             try:
-                asker.ask("stream", {"batch": None, "isSending": False, "hasEnded": self._has_ended})
+                self._asker.ask("stream", {"batch": None, "isSending": False, "hasEnded": self._has_ended})
             except TonyError as error:
                 if error.code in _ENDED:
                     return
