@@ -49,7 +49,8 @@ export class FeedStream {
   readonly #name: string;
   #query: string | null = null;
   #batch: number | null = null;
-  #saved = 0;
+  /** By query: a checkpoint contains all batches with lower numbers. A program may know the query before Spark has named it. */
+  readonly #savedOf = new Map<string, number>();
   #hasReader = false;
   #hasEnded = false;
   #heardAt: number;
@@ -97,10 +98,11 @@ export class FeedStream {
    */
   next({ query, next, saved }: ReaderQuestion, now: number): MicroBatch | 'over' | 'wait' {
     this.#hasReader = true;
-    const isOurs = query !== null && query === this.#query;
-    this.#saved = Math.max(this.#saved, isOurs ? saved : 0);
+    if (query !== null) {
+      this.#savedOf.set(query, Math.max(this.#savedOf.get(query) ?? 0, saved));
+    }
     const { batch } = this;
-    if (batch !== null && batch.number >= Math.max(this.#saved, isOurs ? next : 0)) {
+    if (batch !== null && batch.number >= Math.max(this.#saved, query === this.#query ? next : 0)) {
       return batch;
     }
     if (this.#hasEnded && (batch === null || batch.number < this.#saved)) {
@@ -113,6 +115,10 @@ export class FeedStream {
       );
     }
     return 'wait';
+  }
+
+  get #saved(): number {
+    return this.#savedOf.get(this.#query ?? '') ?? 0;
   }
 
   #feedOf(batch: number): string {

@@ -115,3 +115,20 @@ test('a rank that waits learns that the source has been away for ten minutes, an
   expect(() => ask(all, report({ known: 2, wanted: [] }))).not.toThrow();
   expect(() => ask(all, report({ known: 2, wanted: [0] }))).toThrow(/has not been reachable for 10 min/);
 });
+
+test('a stream is read as one feed of any number of micro-batches, whose own feeds are forgotten', () => {
+  const { all } = feeds();
+  const question = { feed: 'train', worldSize: 1, door: DOOR };
+  const asked = (number: number) => ({ feed: 'train', batch: { query: 'query', number }, isSending: false, hasEnded: false });
+  expect(all.kind(WORKER, question)).toBe('wait');
+  all.stream(asked(0));
+  expect(all.kind(WORKER, question)).toBe('stream');
+  for (let number = 0; number < 100; number++) {
+    all.stream(asked(number));
+    const next = { feed: 'train', query: 'query', next: number, saved: number, door: DOOR };
+    expect(all.nextBatch(WORKER, next)).toEqual({ query: 'query', number, feed: `train.batch-${number}` });
+    all.kind(WORKER, { ...question, feed: `train.batch-${number}` });
+    all.open({ feed: `train.batch-${number}`, opening: OPENING });
+  }
+  expect(Object.keys(all.store())).toEqual(['train.batch-99']);
+});

@@ -64,8 +64,8 @@ function sorted(pairs: readonly number[][]): number[][] {
 }
 
 const KILLED_PROGRAM = script(`
-for number, start in enumerate([0, -10, 40, 80]):
-    write("data", f"file-{number}", start, start + (10 if start < 0 else 40))
+write("data", "file-0", 0, 40)
+write("data", "file-1", -10, 0)
 
 def killed():
     def kill(step, is_saved):
@@ -75,7 +75,12 @@ def killed():
 
 conf = {"roles": {"worker": {"instances": 2}}, "checkpoint": {"everySteps": 4}, "restart": {"maxRestarts": 1}}
 with tony_spark.start(killed, conf, result="all", local=True) as job:
-    query(read("data"), job.stream("train"), "checkpoint").awaitTermination()
+    function = job.stream("train")
+    query(read("data"), function, "checkpoint").awaitTermination()
+    # The stream lives although its query starts again.
+    write("data", "file-2", 40, 80)
+    write("data", "file-3", 80, 120)
+    query(read("data"), function, "checkpoint").awaitTermination()
 result = {"seen": job.result()}
 
 def failure(program):

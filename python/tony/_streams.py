@@ -55,7 +55,7 @@ def _next(name: str, place: positions.StreamPlace) -> Optional[Dict[str, Any]]:
             "After each batch, call `if tony.should_checkpoint(step): tony.save_checkpoint(step, folder)` in rank 0.",
         )
     while True:
-        question = {"feed": name, "query": place.query, "next": place.epoch, "saved": place.saved}
+        question = {"feed": name, "rank": context().rank, "query": place.query, "next": place.epoch, "saved": place.saved}
         answer = ask("pieces.next-batch", question).answer
         if answer == "over":
             return None

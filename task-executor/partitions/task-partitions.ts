@@ -41,7 +41,7 @@ const openQuestion = z.object({
 });
 const requestQuestion = z.object({ feed: feedName });
 const replyQuestion = z.object({ feed: feedName, id: count, path: z.string().refine(path.isAbsolute) });
-const streamQuestion = z.looseObject({ feed: feedName });
+const streamQuestion = z.looseObject({ feed: feedName, rank: count });
 const batchAnswer = z.object({ answer: z.object({ feed: feedName }) });
 const nextQuestion = z.object({ feed: feedName, rank: count, at: count });
 
@@ -204,28 +204,28 @@ export class TaskPartitions {
     return true;
   }
 
-  /** Asks for the next micro-batch of a stream. Then removes the pieces of earlier ones, because a checkpoint contains them. */
+  /** Asks for the next micro-batch of a stream. Then removes the rank's pieces of earlier ones, because a checkpoint contains them. */
   async #nextBatch(question: z.infer<typeof streamQuestion>, signal: AbortSignal): Promise<ServiceFrame | null> {
     const body = Buffer.from(JSON.stringify({ ...question, door: await this.#openDoor() }));
     const frame = await this.#options.ask(this.#generation, PARTITIONS_NEXT_BATCH, body, signal);
     const found = batchAnswer.safeParse(frame && JSON.parse(Buffer.from(frame.head).toString('utf8')));
     if (found.success) {
-      this.#forgetBatches(question.feed, found.data.answer.feed);
+      this.#forgetBatches(question, found.data.answer.feed);
     }
     return frame;
   }
 
-  #forgetBatches(stream: string, current: string): void {
-    const prefix = batchPrefix(stream);
+  #forgetBatches({ feed: stream, rank }: z.infer<typeof streamQuestion>, current: string): void {
     for (const [key, reader] of this.#readers) {
-      const name = key.slice(key.indexOf('/') + 1);
-      if (name.startsWith(prefix) && name !== current) {
+      if (key.startsWith(readerKey(batchPrefix(stream), rank)) && key !== readerKey(current, rank)) {
         reader.close();
         this.#readers.delete(key);
       }
     }
+    // An earlier program of this container may also have left pieces.
     for (const key of this.#received.keys()) {
-      if (key.startsWith(prefix) && !key.startsWith(`${current}-`)) {
+      const isEarlier = key.startsWith(batchPrefix(stream)) && !key.startsWith(`${current}-`);
+      if (isEarlier && key.split('-').at(-2) === String(rank)) {
         this.#received.remove(key);
       }
     }

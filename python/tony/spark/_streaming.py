@@ -29,7 +29,7 @@ class Stream:
         self._check = check
         self._lock = threading.Lock()
         self._has_ended = False
-        # Number of the micro-batch that Spark processes, or whose processing has failed.
+        # Number of the micro-batch that the job receives, or has received only in part.
         self._unfinished: Optional[int] = None
         self._closed = threading.Event()
         self._asker = Asker(client, job_id, name, self._closed)
@@ -49,15 +49,15 @@ class Stream:
             if query is None:
                 hint = "Pass it to foreachBatch, and do not set PYSPARK_PIN_THREAD to false."
                 raise TonyError("USAGE", f"the stream {self.name} was called outside of a streaming query", hint)
-            self._unfinished = number
             # Spark computes the batch more than once: it counts the records first, and may send a partition again.
             batch.persist()
             try:
                 if not batch.isEmpty():
+                    self._unfinished = number
                     self._deliver(batch, {"query": query, "number": number})
+                    self._unfinished = None
             finally:
                 batch.unpersist()
-            self._unfinished = None
 
     def end(self) -> None:
         """Tells the programs that no batch follows. Waits until Spark has processed the current one.
