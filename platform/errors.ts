@@ -514,7 +514,7 @@ export const ERROR_CODES = {
   FEED_LOST: {
     exit: 1,
     means: 'The program that sends the partitions of a feed, such as a Spark driver, has ended or cannot reach the job.',
-    hint: 'Start the program again: it submits a new job. If `checkpoint.dir` names the same folder, the new job resumes from the checkpoint, and reads the data from the beginning.',
+    hint: 'Start the program again: it submits a new job. If `checkpoint.dir` names the same folder, the new job resumes from the checkpoint, and reads the data from the beginning, but a stream from its place in the checkpoint.',
   },
   SESSION_DENIED: {
     exit: 2,

@@ -39,6 +39,8 @@ class StreamPlace(Place):
         super().__init__("equal", epoch, records)
         # None before the first micro-batch.
         self.query = query
+        # Numbers of ranks and of partitions by which the micro-batch is divided.
+        self.division: Optional[Dict[str, Any]] = None
         # Checkpoints that this process has begun to save, or has saved, contain all micro-batches before these.
         self.begun = epoch
         self.saved = epoch
@@ -54,7 +56,7 @@ class StreamPlace(Place):
 
     def to_save(self) -> Dict[str, Any]:
         self.begun = self.epoch
-        return {**super().to_save(), "query": self.query or "", "ranks": context().world_size or 1}
+        return {**super().to_save(), "query": self.query or "", "division": self.division}
 
 
 # Stands for all ranks in a checkpoint.

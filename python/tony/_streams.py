@@ -18,18 +18,22 @@ def read_stream(feed: "Feed", batch_size: int) -> Generator[Any, None, None]:
     # A place in a feed that was not a stream means nothing here.
     start: Dict[str, Any] = restored if restored.get("query") else {"epoch": 0, "records": 0}
     place = positions.StreamPlace(start.get("query"), start["epoch"], start["records"])
+    place.division = start.get("division")
     positions.places[feed.name] = place
     while True:
         micro_batch = _next(feed.name, place)
         if micro_batch is None:
             return
-        skip = _skip(feed.name, place, micro_batch, start.get("ranks"))
+        skip = _skip(feed.name, place, micro_batch)
         place.query = micro_batch["query"]
         place.begin(micro_batch["number"])
         place.read(skip)
         feed.epoch = place.epoch
         opening = open_pieces(micro_batch["feed"], {"epoch": 0, "records": skip})
         feed.partitions = opening["partitions"]
+        place.division = {"ranks": context().world_size, "partitions": feed.partitions}
+        if skip > 0 and place.division != start["division"]:
+            raise _divided_otherwise(feed.name, place.epoch, start["division"], place.division)
         for batch, is_last in _with_last(batches(micro_batch["feed"], opening, batch_size)):
             if is_last:
                 place.end()
@@ -64,7 +68,7 @@ def _next(name: str, place: positions.StreamPlace) -> Optional[Dict[str, Any]]:
             return found
 
 
-def _skip(name: str, place: positions.StreamPlace, micro_batch: Dict[str, Any], ranks: Optional[int]) -> int:
+def _skip(name: str, place: positions.StreamPlace, micro_batch: Dict[str, Any]) -> int:
     """Returns the number of records of the micro-batch that the program has read before its checkpoint."""
     query, number = micro_batch["query"], micro_batch["number"]
     if place.query != query:
@@ -79,14 +83,16 @@ def _skip(name: str, place: positions.StreamPlace, micro_batch: Dict[str, Any], 
             f"the checkpoint ends within micro-batch {place.epoch} of the stream {name}, but Spark continues with {number}",
             "Resume from the newest checkpoint, or start the query with a new checkpointLocation.",
         )
-    if ranks != context().world_size:
-        raise TonyError(
-            "USAGE",
-            f"the checkpoint ends within micro-batch {number} of the stream {name}, which was divided among {ranks} ranks, but"
-            f" now there are {context().world_size}",
-            "Start the job with as many ranks as before.",
-        )
     return place.records
+
+
+def _divided_otherwise(name: str, number: int, before: Dict[str, int], now: Dict[str, int]) -> TonyError:
+    was, is_now = (f"{each['partitions']} partitions for {each['ranks']} ranks" for each in (before, now))
+    return TonyError(
+        "USAGE",
+        f"the checkpoint ends within micro-batch {number} of the stream {name}, which had {was}, but now has {is_now}",
+        "Start the job with as many ranks, and Spark with as many cores, as before.",
+    )
 
 
 def _with_last(batches: Iterator[Batch]) -> Iterator[Tuple[Batch, bool]]:

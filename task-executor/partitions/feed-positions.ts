@@ -4,8 +4,11 @@ import { feedName } from '../../contract/partitions/partition-feed.ts';
 const count = z.number().int().nonnegative();
 
 const position = z.object({ epoch: count, records: count });
-/** A place in a stream: the query of Spark's Structured Streaming whose micro-batches are the epochs, and the number of ranks that share each batch. */
-const streamPosition = position.extend({ query: z.string().max(100), ranks: count });
+/** A place in a stream: the query of Spark's Structured Streaming whose micro-batches are the epochs, and how the micro-batch is divided. */
+const streamPosition = position.extend({
+  query: z.string().max(100),
+  division: z.object({ ranks: count, partitions: count }).nullable(),
+});
 
 /**
  * The places at which ranks continue to read feeds of partitions: by feed and rank, the number of epochs that the rank has finished, and the
