@@ -23,10 +23,10 @@ beforeEach(async () => {
   await writeFile(path.join(local, 'part', 'empty'), '');
 });
 
-function checkpoints(generation: number, keep = 3): FileCheckpoints {
+function checkpoints(generation: number, keep = 3, jobId = 'application_1_0001'): FileCheckpoints {
   const storage = createStorage({ hadoop: null, user: 'alice' });
   onTestFinished(() => storage.close());
-  return new FileCheckpoints(storage, fileUri(dir), { jobId: 'application_1_0001', generation }, keep);
+  return new FileCheckpoints(storage, fileUri(dir), { jobId, generation }, keep);
 }
 
 describe('FileCheckpoints', () => {
@@ -44,6 +44,21 @@ describe('FileCheckpoints', () => {
     expect(await readFile(path.join(folder, 'state'), 'utf8')).toBe('state of 15');
     expect(await readFile(path.join(folder, 'part', 'empty'), 'utf8')).toBe('');
     expect(existsSync(path.join(folder, 'files.json'))).toBe(false);
+  });
+
+  test('another job continues streams, and reads other feeds from the beginning', async () => {
+    const place = { epoch: 7, records: 120 };
+    const stream = { '*': { ...place, query: 'ca1c21f0', division: { ranks: 2, partitions: 4 } } };
+    const feeds = { clicks: stream, train: { 0: place } };
+    await checkpoints(1).save(5, local, signal, { feeds });
+    const notices: string[] = [];
+    const copy = path.join(root, 'copy');
+    expect((await checkpoints(2).restore(copy, signal, unexpected))?.feeds).toEqual(feeds);
+    const other = await checkpoints(1, 3, 'application_1_0002').restore(copy, signal, (message) => notices.push(message));
+    expect(other?.feeds).toEqual({ clicks: stream });
+    expect(notices).toEqual([
+      expect.stringMatching(/^the feeds train are read from the beginning, because checkpoint step-5 is of another job/),
+    ]);
   });
 
   test('an earlier generation stores no checkpoint after a later one has restored', async () => {

@@ -212,7 +212,9 @@ export class FileCheckpoints {
         const others = Object.keys(stored).filter((name) => feeds[name] === undefined);
         if (others.length > 0) {
           const names = others.join(', ');
-          onSkipped(`${names}: read from the beginning, because checkpoint step-${step} is of another job, which may have read other data`);
+          onSkipped(
+            `the feeds ${names} are read from the beginning, because checkpoint step-${step} is of another job, which may have read other data`,
+          );
         }
         return { step, folder, target: index.target ?? null, feeds };
       } catch (error) {

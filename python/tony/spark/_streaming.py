@@ -50,14 +50,17 @@ class Stream:
                 hint = "Pass it to foreachBatch, and do not set PYSPARK_PIN_THREAD to false."
                 raise TonyError("USAGE", f"the stream {self.name} was called outside of a streaming query", hint)
             # Spark computes the batch more than once: it counts the records first, and may send a partition again.
-            batch.persist()
+            is_persisted = batch.is_cached
+            if not is_persisted:
+                batch.persist()
             try:
                 if not batch.isEmpty():
                     self._unfinished = number
                     self._deliver(batch, {"query": query, "number": number})
                     self._unfinished = None
             finally:
-                batch.unpersist()
+                if not is_persisted:
+                    batch.unpersist()
 
     def end(self) -> None:
         """Tells the programs that no batch follows. Waits until Spark has processed the current one.
