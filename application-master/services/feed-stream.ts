@@ -2,8 +2,8 @@ import * as z from 'zod';
 import { batchPrefix, feedName } from '../../contract/partitions/partition-feed.ts';
 import { TonyError } from '../../platform/errors.ts';
 
-/** Time in ms after which a Spark program that does not ask counts as lost. */
-const SOURCE_LOST_MS = 10 * 60_000;
+/** Time in ms after which a source that does not ask counts as lost. */
+export const SOURCE_LOST_MS = 10 * 60_000;
 
 const count = z.number().int().nonnegative();
 /** Leaves room for the names of the micro-batches' feeds. */

@@ -14,11 +14,9 @@ import {
 import { TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Requester } from './dispatcher.ts';
-import { FeedStream, type MicroBatch, readerQuestion, sourceQuestion } from './feed-stream.ts';
+import { FeedStream, type MicroBatch, readerQuestion, SOURCE_LOST_MS, sourceQuestion } from './feed-stream.ts';
 import { PartitionFeed, type StoredPartitionFeed } from './partition-feed.ts';
 
-/** Time in ms after which a source that does not ask for the plan counts as lost. */
-const SOURCE_LOST_MS = 10 * 60_000;
 const MAXIMUM_FEEDS = 64;
 
 const count = z.number().int().nonnegative();
