@@ -4,7 +4,7 @@ import { ROOT } from '../command.ts';
 import { type Ran, runDriver } from '../spark-driver.ts';
 import { sparkWithTorch } from '../spark-environment.ts';
 
-/* Transformers and estimators of Spark ML with PyTorch. long/spark-models.test.ts applies the models of TensorFlow. */
+/* Transformers and estimators of Spark ML with PyTorch. spark-models.test.ts applies the models of TensorFlow. */
 
 const torch = await sparkWithTorch();
 
