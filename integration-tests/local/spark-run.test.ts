@@ -314,18 +314,28 @@ from pyspark.sql import SparkSession
 session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.host", "127.0.0.1").getOrCreate()
 
 def answer():
-    tony.serve("predict", lambda batch: {"half": batch["id"] / 2})
+    tony.serve("predict", lambda batch: {"half": (batch["id"] / 2).astype("float32"), "text": batch["id"].astype(str)})
 
+session.sparkContext.setLogLevel("OFF")
 with spark.start(answer, local=True) as job:
-    scored = job.predict(session.range(0, 40, 1, 4), schema="half double")
+    data = session.range(0, 40, 1, 4)
+    scored = job.predict(data, schema="half double, text bigint")
     rows = [list(row) for row in scored.orderBy("id").collect()]
-print(json.dumps([scored.schema.simpleString(), rows]))
+    try:
+        job.predict(data, schema="half bigint").collect()
+    except Exception as error:
+        mistake = str(error)
+print(json.dumps([scored.schema.simpleString(), rows, mistake]))
 session.stop()
 `;
 
-test('predict returns the columns of the schema that the script passes', async () => {
-  const rows = Array.from({ length: 40 }, (_, id) => [id, id / 2]);
-  expect((await runScript(PREDICTED)).value).toEqual(['struct<id:bigint,half:double>', rows]);
+test('predict returns the columns with the types that the script passes, or says that the answers do not fit them', async () => {
+  const rows = Array.from({ length: 40 }, (_, id) => [id, id / 2, id]);
+  expect((await runScript(PREDICTED)).value).toEqual([
+    'struct<id:bigint,half:double,text:bigint>',
+    rows,
+    expect.stringMatching(/column half in the reply of feed predict has the type float, which does not fit the schema's int64/),
+  ]);
 });
 
 const ALIAS = `

@@ -84,9 +84,10 @@ def _framed(content: bytes, records: int) -> bytes:
 
 
 def predict_batches(
-    doors: Doors, feed: str, columns: List[str], kept: List[str], results: List[str], batches: Iterator[Any]
+    doors: Doors, feed: str, columns: List[str], kept: List[str], results: Any, batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """Yields each Arrow record batch with the columns of the reply. `kept` are the columns of the input to keep."""
+    """Yields each Arrow record batch with the columns of the reply. `kept` are the columns of the input to keep, and
+    `results` is the Arrow schema of the reply, which Spark expects."""
     import pyarrow
 
     asker = Asker(doors, feed)
@@ -95,16 +96,31 @@ def predict_batches(
             if batch.num_rows == 0:
                 continue
             reply = reply_to(asker, batch.select(columns))
-            missing = [name for name in results if name not in reply.schema.names]
+            missing = [name for name in results.names if name not in reply.schema.names]
             if missing or reply.num_rows != batch.num_rows:
                 raise RuntimeError(
                     f"the reply of feed {feed} has the columns {', '.join(reply.schema.names)} and {reply.num_rows} rows,"
-                    f" but {', '.join(results)} and {batch.num_rows} rows were expected"
+                    f" but {', '.join(results.names)} and {batch.num_rows} rows were expected"
                 )
-            arrays = [batch.column(name) for name in kept] + [reply.column(name) for name in results]
-            yield pyarrow.RecordBatch.from_arrays(arrays, names=[*kept, *results])
+            arrays = [batch.column(name) for name in kept] + [_cast(reply, field, feed) for field in results]
+            yield pyarrow.RecordBatch.from_arrays(arrays, names=[*kept, *results.names])
     finally:
         asker.close()
+
+
+def _cast(reply: Any, field: Any, feed: str) -> Any:
+    """Returns a column of the reply with the type that Spark expects. Spark reads a column of another type as garbage, or
+    fails without a message."""
+    import pyarrow
+
+    column = reply.column(field.name)
+    try:
+        return column.cast(field.type)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+        raise RuntimeError(
+            f"column {field.name} in the reply of feed {feed} has the type {column.type}, which does not fit the schema's"
+            f" {field.type}: {error}"
+        ) from None
 
 
 def reply_to(asker: Asker, batch: Any) -> Any:

@@ -29,13 +29,15 @@ def predict(
     unknown = [name for name in sent if name not in frame.columns]
     if unknown:
         raise _columns.unknown_column(frame, unknown[0])
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     results = struct(frame, schema) if schema is not None else _inferred(frame, sent, doors, feed)
     names = [field.name for field in results.fields]
     kept = [name for name in frame.columns if name not in names]
-    predict_batches = _predict.predict_batches
+    predict_batches, reply = _predict.predict_batches, to_arrow_schema(results)
 
     def answered(batches: Iterator[Any]) -> Iterator[Any]:
-        return predict_batches(doors, feed, sent, kept, names, batches)
+        return predict_batches(doors, feed, sent, kept, reply, batches)
 
     output = type(results)([frame.schema[name] for name in kept] + list(results.fields))
     return frame.mapInArrow(answered, output)
