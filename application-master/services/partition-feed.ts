@@ -1,4 +1,3 @@
-import { equalShards } from '../../contract/partitions/equal-shards.ts';
 import type {
   DoorAddress,
   FeedOpening,
@@ -10,6 +9,7 @@ import type {
   RankReport,
 } from '../../contract/partitions/partition-feed.ts';
 import { TonyError } from '../../platform/errors.ts';
+import { equalShards } from './equal-shards.ts';
 
 /** Maximum number of pieces that one rank gets before it has read earlier ones, with balanced shards. */
 const MAXIMUM_AHEAD = 8;

@@ -1,4 +1,4 @@
-import type { PartitionPiece } from './partition-feed.ts';
+import type { PartitionPiece } from '../../contract/partitions/partition-feed.ts';
 
 /**
  * Divides the records of all partitions evenly among the ranks. Each rank gets a contiguous range of the records.
