@@ -82,10 +82,10 @@ async function gpusOf(id: string): Promise<number> {
 }
 
 test('the ResourceManager reports the limits of the example', async () => {
-  const { scheduler } = (await (
-    await fetch(`${cluster.resourceManager}/ws/v1/cluster/scheduler?user.name=${cluster.administrator}`)
-  ).json()) as {
-    scheduler: { schedulerInfo: { queues: { queue: { queueName: string }[] } } };
+  const gpuQueue = async () => {
+    const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/scheduler?user.name=${cluster.administrator}`);
+    const { scheduler } = (await answer.json()) as { scheduler: { schedulerInfo: { queues: { queue: { queueName: string }[] } } } };
+    return scheduler.schedulerInfo.queues.queue.find(({ queueName }) => queueName === 'gpu');
   };
   const amounts = (memory: number, vcores: number, gpus: number) => ({
     resourceInformations: {
@@ -96,7 +96,8 @@ test('the ResourceManager reports the limits of the example', async () => {
       ]),
     },
   });
-  expect(scheduler.schedulerInfo.queues.queue.find(({ queueName }) => queueName === 'gpu')).toMatchObject({
+  // The effective limits follow the NodeManagers, which have just registered again.
+  await expect.poll(gpuQueue).toMatchObject({
     capacities: { queueCapacitiesByPartition: [{ effectiveMaxResource: amounts(16_384, 16, 3) }] },
     queueAcls: { queueAcl: expect.arrayContaining([{ accessType: 'SUBMIT_APP', accessControlList: 'alice students' }]) },
     maxApplicationLifetime: 7200,
