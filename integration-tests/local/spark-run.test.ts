@@ -321,8 +321,10 @@ def answer():
 session.sparkContext.setLogLevel("OFF")
 with spark.start(answer, local=True) as job:
     data = session.range(0, 40, 1, 4)
-    scored = job.predict(data, schema="half double, text bigint")
-    rows = [list(row) for row in scored.orderBy("id").collect()]
+    # Columns that are not sent, and could not be.
+    more = data.selectExpr("id", "CAST(id AS decimal(5, 1)) AS price", "struct(id AS number) AS pair")
+    scored = job.predict(more, schema="half double, text bigint", columns=["id"])
+    rows = [[row.id, float(row.price), row.pair.number, row.half, row.text] for row in scored.orderBy("id").collect()]
     try:
         job.predict(data, schema="half bigint").collect()
     except Exception as error:
@@ -331,10 +333,10 @@ print(json.dumps([scored.schema.simpleString(), rows, mistake]))
 session.stop()
 `;
 
-test('predict returns the columns with the types that the script passes, or says that the answers do not fit them', async () => {
-  const rows = Array.from({ length: 40 }, (_, id) => [id, id / 2, id]);
+test('predict returns the columns of the input, and those of the answers with the types that the script passes, or says that they do not fit', async () => {
+  const rows = Array.from({ length: 40 }, (_, id) => [id, id, id, id / 2, id]);
   expect((await runScript(PREDICTED)).value).toEqual([
-    'struct<id:bigint,half:double,text:bigint>',
+    'struct<id:bigint,price:decimal(5,1),pair:struct<number:bigint>,half:double,text:bigint>',
     rows,
     expect.stringMatching(/column half in the reply of feed predict has the type float, which does not fit the schema's int64/),
   ]);

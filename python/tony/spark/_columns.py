@@ -1,6 +1,6 @@
 """Checks and converts the columns of a DataFrame that a job reads as NumPy arrays."""
 
-from typing import Any, List
+from typing import Any, Collection, List, Optional
 
 from .._errors import TonyError
 
@@ -21,12 +21,13 @@ _SIMPLE = {
 }
 
 
-def plain(frame: Any, feed: str) -> Any:
-    """Returns the DataFrame with vectors of Spark ML as arrays. Raises TonyError USAGE for a column that has no
-    equivalent in NumPy."""
-    columns: List[Any] = [
-        _plain(frame, field, f"column {field.name} of feed {feed}").alias(field.name) for field in frame.schema.fields
-    ]
+def plain(frame: Any, feed: str, sent: Optional[Collection[str]] = None) -> Any:
+    """Returns the DataFrame with vectors of Spark ML as arrays. Raises TonyError USAGE for a column that is sent, and has
+    no equivalent in NumPy. `sent` are the columns to send, by default all."""
+    for field in frame.schema.fields:
+        if sent is None or field.name in sent:
+            _check(field, f"column {field.name} of feed {feed}")
+    columns: List[Any] = [_plain(frame, field) for field in frame.schema.fields]
     return frame.select(columns) if columns else frame
 
 
@@ -35,22 +36,32 @@ def plain_column(frame: Any, name: str) -> Any:
     field = next((each for each in frame.schema.fields if each.name == name), None)
     if field is None:
         raise unknown_column(frame, name)
-    return _plain(frame, field, f"column {name}").alias(name)
+    _check(field, f"column {name}")
+    return _plain(frame, field)
 
 
 def unknown_column(frame: Any, name: str) -> TonyError:
     return TonyError("USAGE", f"the DataFrame has no column {name} (columns: {', '.join(frame.columns)})")
 
 
-def _plain(frame: Any, field: Any, title: str) -> Any:
+def _plain(frame: Any, field: Any) -> Any:
     column = frame[f"`{field.name}`"]
-    kind = field.dataType.simpleString()
-    if type(field.dataType).__name__ == "VectorUDT":
+    if _is_vector(field):
         from pyspark.ml.functions import vector_to_array
 
-        return vector_to_array(column)
-    if kind in _SIMPLE or (kind.startswith("array<") and kind[6:-1] in _SIMPLE - {"date", "timestamp"}):
-        return column
+        return vector_to_array(column).alias(field.name)
+    return column
+
+
+def _is_vector(field: Any) -> bool:
+    return type(field.dataType).__name__ == "VectorUDT"
+
+
+def _check(field: Any, title: str) -> None:
+    kind = field.dataType.simpleString()
+    is_array = kind.startswith("array<") and kind[6:-1] in _SIMPLE - {"date", "timestamp"}
+    if _is_vector(field) or kind in _SIMPLE or is_array:
+        return
     cast = f"col('{field.name}').cast('double')" if kind.startswith("decimal") else "select its parts"
     raise TonyError(
         "USAGE",

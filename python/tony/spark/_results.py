@@ -24,11 +24,11 @@ def predict(
         return data.mapPartitions(lambda records: predict_records(doors, feed, records))
     if not hasattr(data, "mapInArrow"):
         raise TonyError("USAGE", f"the data is a {type(data).__name__}, but must be a DataFrame or an RDD of Spark")
-    frame = _columns.plain(data, feed)
-    sent = list(frame.columns if columns is None else columns)
-    unknown = [name for name in sent if name not in frame.columns]
+    sent = list(data.columns if columns is None else columns)
+    unknown = [name for name in sent if name not in data.columns]
     if unknown:
-        raise _columns.unknown_column(frame, unknown[0])
+        raise _columns.unknown_column(data, unknown[0])
+    frame = _columns.plain(data, feed, sent)
     from pyspark.sql.pandas.types import to_arrow_schema
 
     results = struct(frame, schema) if schema is not None else _inferred(frame, sent, doors, feed)
