@@ -52,6 +52,18 @@ test('a program and a source may come in any order, and the doors are published 
   expect(published).toEqual([[DOOR], []]);
 });
 
+test('a feed that a program reads is unsent until a source opens it, as records or as a stream', () => {
+  const { all } = feeds();
+  for (const feed of ['train', 'clicks', 'trian']) {
+    all.kind(WORKER, { feed, worldSize: 1, door: DOOR });
+  }
+  all.open({ feed: 'validation', opening: OPENING });
+  expect(all.unsent).toEqual(['train', 'clicks', 'trian']);
+  all.open({ feed: 'train', opening: { ...OPENING, shards: 'equal' } });
+  all.stream({ feed: 'clicks', batch: null, isSending: false, hasEnded: false });
+  expect(all.unsent).toEqual(['trian']);
+});
+
 test('equal shards are divided when the source has counted its records', () => {
   const { all } = feeds();
   all.kind(WORKER, { feed: 'train', worldSize: 1, door: DOOR });

@@ -94,6 +94,12 @@ export class PartitionFeeds {
     return name.feed === null ? 'wait' : 'partitions';
   }
 
+  /** Returns the names of the feeds that programs read, but no Spark program sends. */
+  get unsent(): readonly string[] {
+    const isUnsent = ([name, { opening, worldSize }]: [string, Name]) => worldSize !== null && opening === null && !this.#streams.has(name);
+    return [...this.#names].filter(isUnsent).map(([name]) => name);
+  }
+
   /** Publishes an executor's door. */
   register(requester: Requester, body: unknown): void {
     this.#register(requester, parseFeedRequest(doorAddress, body));

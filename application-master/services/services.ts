@@ -72,6 +72,8 @@ interface StoredServices {
 
 interface Answered {
   readonly answer: unknown;
+  /** Feeds for which programs wait. For a Spark program that waits too, because one of both may have misspelled a name. */
+  readonly unsent?: readonly string[];
   readonly body?: Uint8Array;
 }
 
@@ -126,7 +128,8 @@ export class JobServices {
       if (answered === null || this.#closed) {
         return null;
       }
-      return { head: Buffer.from(JSON.stringify({ answer: answered.answer })), body: answered.body ?? NOTHING };
+      const { body = NOTHING, ...head } = answered;
+      return { head: Buffer.from(JSON.stringify(head)), body };
     } catch (error) {
       const known = error instanceof TonyError ? error : new TonyError('INTERNAL', messageOf(error), { cause: error });
       this.#options.log.warn(
@@ -186,13 +189,13 @@ export class JobServices {
         return await this.#held(call, answerOf);
       }
       case PARTITIONS_OPEN:
-        return await this.#held(call, (body) => this.#partitions.open(body));
+        return this.#withUnsent(await this.#held(call, (body) => this.#partitions.open(body)));
       case PARTITIONS_OFFER:
         return await this.#held(call, (body) => this.#partitions.offer(body), OFFER_HOLD_MS);
       case PARTITIONS_PLAN:
         return await this.#held(call, (body) => this.#partitions.plan(body));
       case PARTITIONS_STREAM:
-        return await this.#held(call, (body) => this.#partitions.stream(body));
+        return this.#withUnsent(await this.#held(call, (body) => this.#partitions.stream(body)));
       case PARTITIONS_NEXT_BATCH:
         return await this.#held(call, (body) => this.#partitions.nextBatch(call, body));
       case FEED_TAKE:
@@ -219,6 +222,11 @@ export class JobServices {
       const kind = this.#partitions.kind(call, body);
       return kind === 'wait' && this.#feeds.has((body as { feed: string }).feed) ? 'records' : kind;
     });
+  }
+
+  #withUnsent(answered: Answered | null): Answered | null {
+    const unsent = this.#partitions.unsent.filter((name) => !this.#feeds.has(name));
+    return answered?.answer === 'wait' && unsent.length > 0 ? { ...answered, unsent } : answered;
   }
 
   async #openFeedServer(): Promise<void> {

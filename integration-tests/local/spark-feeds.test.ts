@@ -6,7 +6,7 @@ import { runDriver } from '../spark-driver.ts';
  * job takes longer than to read them.
  */
 const SCRIPT = `
-import json
+import contextlib, io, json, threading
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.ml.linalg import Vectors
@@ -66,8 +66,29 @@ def mistake(data, **options):
     except Exception as error:
         return [getattr(error, "code", type(error).__name__), str(error)]
 
+class Lines(io.StringIO):
+    def __init__(self):
+        super().__init__()
+        self.written = threading.Event()
+
+    def write(self, text):
+        self.written.set()
+        return super().write(text)
+
+def misspelled():
+    def read():
+        import tony
+        next(tony.feed("trian", batch_size=7))
+    lines = Lines()
+    with contextlib.redirect_stderr(lines):
+        job = tony_spark.start(read, feeds={"train": numbers, "validation": numbers}, local=True)
+        lines.written.wait(60)
+        job.kill()
+    return ["warning", lines.getvalue()]
+
 result["mistakes"] = {
     **refusals,
+    "misspelled": misspelled(),
     "struct": mistake(numbers.selectExpr("struct(id) AS pair")),
     "decimal": mistake(numbers.selectExpr("CAST(id AS decimal(5, 1)) AS price")),
     "null": mistake(numbers.selectExpr("IF(id = 3, NULL, id) AS id")),
@@ -98,6 +119,7 @@ test('each record of unusual data arrives once, and each mistake has a message w
   expect(mistakes).toEqual({
     days: ['DATA_INVALID', expect.stringMatching(/column day of the feed days contains dates or times.*unix_timestamp\(day\)/)],
     plain: ['DATA_INVALID', expect.stringMatching(/records without columns.*send a DataFrame/)],
+    misspelled: ['warning', expect.stringMatching(/waits for the feed trian, .* reads the feed (train|validation)\. Give .* same name/)],
     struct: ['USAGE', expect.stringMatching(/column pair of feed train has the type struct.*select its parts/)],
     decimal: ['USAGE', expect.stringMatching(/column price .*decimal\(5,1\).*cast\('double'\)/)],
     null: ['DATA_INVALID', expect.stringMatching(/^column id of feed train contains null.*df\.dropna/)],

@@ -6,7 +6,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from .._errors import TonyError
 from ..client import Client
@@ -92,7 +92,7 @@ class Feeding:
     def start(self, client: Client, job_id: str, doors: Optional[Doors] = None) -> None:
         """Begins to send. Returns immediately. `doors` are how to reach the job, if the caller knows."""
         for sender in self._senders.values():
-            sender.start(client, job_id, doors)
+            sender.start(client, job_id, doors, self._senders)
 
     @property
     def received(self) -> int:
@@ -159,9 +159,9 @@ class _Sender:
         self._rdd: Any = None
         self._pool = ThreadPoolExecutor(_JOBS, thread_name_prefix=f"tony-feed-{name}")
 
-    def start(self, client: Client, job_id: str, doors: Optional[Doors]) -> None:
+    def start(self, client: Client, job_id: str, doors: Optional[Doors], sent: Collection[str]) -> None:
         self._job_id = job_id
-        self._asker = Asker(client, job_id, self._name, self._closed, doors)
+        self._asker = Asker(client, job_id, self._name, self._closed, doors, sent)
         threading.Thread(target=self._guarded, args=(self._run,), name=f"tony-feed-{self._name}", daemon=True).start()
 
     def close(self) -> None:

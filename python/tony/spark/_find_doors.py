@@ -1,8 +1,9 @@
 """Finds the executors of a running job that a Spark program can send records to, and asks them."""
 
+import sys
 import threading
 import time
-from typing import Any, Mapping, Optional
+from typing import Any, Collection, Mapping, Optional
 
 from .._errors import TonyError, error_of
 from ..client import Client
@@ -36,13 +37,22 @@ class Asker:
     """Asks the job's ApplicationMaster about a feed, through the job's executors."""
 
     def __init__(
-        self, client: Client, job_id: str, feed: str, closed: threading.Event, doors: Optional[Doors] = None
+        self,
+        client: Client,
+        job_id: str,
+        feed: str,
+        closed: threading.Event,
+        doors: Optional[Doors] = None,
+        sent: Collection[str] = (),
     ) -> None:
         self._client = client
         self._job_id = job_id
         self._feed = feed
         # Set when no more answers are needed.
         self._closed = closed
+        # Names of all feeds that the caller sends.
+        self._sent = sent
+        self._has_warned = False
         # Time since which questions have failed without a success.
         self._unanswered_since: Optional[float] = None
         # How to reach the job. None before the first question.
@@ -73,12 +83,26 @@ class Asker:
             return None
         self._unanswered_since = None
         if reply is None or reply.get("answer") == "wait":
+            self._warn((reply or {}).get("unsent", ()))
             self._closed.wait(0 if reply else _PAUSE_S)
             return None
         if "error" in reply:
             error_reply = reply["error"]
             raise error_of(error_reply["code"], error_reply["message"], error_reply.get("hint") or "")
         return reply["answer"]
+
+
+    def _warn(self, unsent: Collection[str]) -> None:
+        """Tells the user once that the programs and this driver wait for each other, because their names differ."""
+        missing = ", ".join(name for name in unsent if name not in self._sent)
+        if missing and not self._has_warned:
+            self._has_warned = True
+            print(
+                f"{self._job_id}: a program waits for the feed {missing}, which this driver does not send, and the driver waits"
+                f" until a program reads the feed {self._feed}. Give the feed the same name on both sides.",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 def ship_by_value() -> Any:
