@@ -181,6 +181,37 @@ test('a file gets its arguments, conf is a job.yaml or a dict, and start returns
   expect(value).toEqual([null, ['yaml', 'some words'], ['started later', 'succeeded', true, null]]);
 });
 
+const SHOWN = `
+import contextlib, io
+
+class Lines(io.StringIO):
+    def __init__(self):
+        super().__init__()
+        self.heard = threading.Event()
+
+    def write(self, text):
+        if "from the job" in text:
+            self.heard.set()
+        return super().write(text)
+
+def speak(done):
+    print("from the job", flush=True)
+    while not os.path.exists(done):
+        time.sleep(0.05)
+
+lines = Lines()
+with contextlib.redirect_stdout(lines):
+    job = spark.start(speak, args=[os.path.abspath("done")], local=True, quiet=False)
+    heard = lines.heard.wait(60)
+    open("done", "w").close()
+    state = job.wait().state
+print(json.dumps([heard, state]))
+`;
+
+test('start shows the output of the job if it is not quiet, although the script does not wait for the job', async () => {
+  expect((await runScript(SHOWN)).value).toEqual([true, 'succeeded']);
+});
+
 const INTERRUPTED = `
 import signal
 

@@ -51,6 +51,9 @@ class Run:
         self._streams: Dict[str, Stream] = {}
         self._ended: Optional[Job] = None
         self._error: Optional[BaseException] = None
+        if self._progress is not None:
+            # The driver may wait for something else, such as a query, while the job runs.
+            self._start_following()
 
     @property
     def id(self) -> str:
@@ -136,18 +139,16 @@ class Run:
         Raises TimeoutError after `timeout` seconds; the job continues. If sending the feeds fails, kills the job and
         raises the error that has stopped the sending.
         """
-        if self._follower is None:
-            self._follower = threading.Thread(target=self._follow, name="tony-job", daemon=True)
-            self._follower.start()
+        follower = self._follower or self._start_following()
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self._follower.is_alive():
+        while follower.is_alive():
             left = _INTERVAL_S if deadline is None else min(_INTERVAL_S, deadline - time.monotonic())
             if left <= 0:
                 raise TimeoutError(f"{self.id} did not end within {timeout:g} s")
-            self._follower.join(left)
+            follower.join(left)
             failure = next((each.failure for each in self._feedings if each.failure is not None), None)
             # A feed also fails because the job has ended, which is then not the cause.
-            if failure is not None and self._follower.is_alive() and not self.status().ended:
+            if failure is not None and follower.is_alive() and not self.status().ended:
                 self._kill_after_error()
                 raise failure
         self._close_feeding()
@@ -202,6 +203,11 @@ class Run:
                     records.append(decode_record(file.read()))
         newest = max((record.generation for record in records if record.rank is not None), default=0)
         return [record for record in records if record.rank is None or record.generation == newest]
+
+    def _start_following(self) -> threading.Thread:
+        self._follower = threading.Thread(target=self._follow, name="tony-job", daemon=True)
+        self._follower.start()
+        return self._follower
 
     def _follow(self) -> None:
         try:
