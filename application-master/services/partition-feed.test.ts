@@ -142,7 +142,7 @@ test('equal shards notice that a partition has another size than when it was cou
 });
 
 test.each<[string, Partial<FeedOpening>, RegExp]>([
-  ['too few partitions', { partitions: 1 }, /has 1 partitions, which is not enough for 2 ranks/],
+  ['too few partitions', { partitions: 1 }, /has 1 partition, which is not enough for 2 ranks/],
   ['a wrong number of sizes', { counts: [1] }, /1 sizes for 6 partitions/],
   ['equal shards without sizes', { shards: 'equal' }, /has not counted/],
 ])('an opening with %s is refused', (_, opening, message) => {

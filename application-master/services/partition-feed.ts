@@ -1,3 +1,4 @@
+import { counted } from '../../conf/values/quantities.ts';
 import type {
   DoorAddress,
   FeedOpening,
@@ -70,7 +71,7 @@ export class PartitionFeed {
     if (shards === 'balanced') {
       // A feed without partitions ends at once.
       if (partitions > 0 && partitions < worldSize) {
-        throw new TonyError('USAGE', `feed ${name} has ${partitions} partitions, which is not enough for ${worldSize} ranks`, {
+        throw new TonyError('USAGE', `feed ${name} has ${counted(partitions, 'partition')}, which is not enough for ${worldSize} ranks`, {
           hint: "Repartition the data, for example with df.repartition(64), or use shards='equal', which divides partitions.",
         });
       }

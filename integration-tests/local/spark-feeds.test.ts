@@ -57,12 +57,12 @@ spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 50)
 seen, refusals = tony_spark.run(train, feeds=feeds, quiet=True, local=True)
 result = {"seen": seen}
 
-def mistake(data, **options):
+def mistake(data, name="train", **options):
     def read():
         import tony
         return sum(1 for _ in tony.feed("train", batch_size=7))
     try:
-        return ["no error", tony_spark.run(read, {"roles": {"worker": {"instances": 2}}}, feeds={"train": source(data, **options)}, quiet=True, local=True)]
+        return ["no error", tony_spark.run(read, {"roles": {"worker": {"instances": 2}}}, feeds={name: source(data, **options)}, quiet=True, local=True)]
     except Exception as error:
         return [getattr(error, "code", type(error).__name__), str(error)]
 
@@ -82,7 +82,7 @@ def misspelled():
     lines = Lines()
     with contextlib.redirect_stderr(lines):
         job = tony_spark.start(read, feeds={"train": numbers, "validation": numbers}, local=True)
-        lines.written.wait(60)
+        lines.written.wait(240)
         job.kill()
     return ["warning", lines.getvalue()]
 
@@ -96,6 +96,8 @@ result["mistakes"] = {
     "few": mistake(numbers.coalesce(1)),
     "udf": mistake(numbers.select(F.udf(lambda number: 1 / 0, "int")("id").alias("id"))),
     "list": mistake([1, 2, 3]),
+    "name": mistake(numbers, name="my train"),
+    "number": mistake(numbers, name=7),
 }
 spark.stop()
 print()
@@ -124,8 +126,10 @@ test('each record of unusual data arrives once, and each mistake has a message w
     decimal: ['USAGE', expect.stringMatching(/column price .*decimal\(5,1\).*cast\('double'\)/)],
     null: ['DATA_INVALID', expect.stringMatching(/^column id of feed train contains null.*df\.dropna/)],
     empty: ['DATA_INVALID', expect.stringMatching(/the data of feed train has no records/)],
-    few: ['USAGE', expect.stringMatching(/1 partitions?, which is not enough for 2 ranks.*df\.repartition/)],
+    few: ['USAGE', expect.stringMatching(/1 partition, which is not enough for 2 ranks.*df\.repartition/)],
     udf: [expect.any(String), expect.stringMatching(/ZeroDivisionError/)],
+    name: ['USAGE', expect.stringMatching(/the name of a feed is 'my train', but must be at most 100 letters/)],
+    number: ['USAGE', expect.stringMatching(/the name of a feed is 7, but must be a string/)],
     list: ['USAGE', expect.stringMatching(/the feed train is a list, but must be a DataFrame or an RDD/)],
   });
 });

@@ -202,7 +202,7 @@ def speak(done):
 lines = Lines()
 with contextlib.redirect_stdout(lines):
     job = spark.start(speak, args=[os.path.abspath("done")], local=True, quiet=False)
-    heard = lines.heard.wait(60)
+    heard = lines.heard.wait(240)
     open("done", "w").close()
     state = job.wait().state
 print(json.dumps([heard, state]))

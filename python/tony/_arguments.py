@@ -3,6 +3,7 @@ before it has any effect."""
 
 import math
 import os
+import re
 from typing import Any, List, NoReturn
 
 from ._errors import error_of
@@ -26,6 +27,12 @@ def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         reject(name, value, "a string")
     return value
+
+
+def feed_name(name: str, value: Any, most: int = 100) -> str:
+    if not re.fullmatch(rf"[\w.-]{{1,{most}}}", text(name, value), re.ASCII):
+        reject(name, value, f"at most {most} letters, digits, dots, underscores and dashes")
+    return str(value)
 
 
 def flag(name: str, value: Any) -> bool:

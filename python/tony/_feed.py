@@ -2,12 +2,11 @@
 
 import itertools
 import os
-import re
 import socket
 import threading
 from typing import Any, Generator, Iterator, List, Optional
 
-from ._arguments import text, whole_number
+from ._arguments import feed_name, whole_number
 from ._errors import TonyError
 from ._feed_positions import StreamPlace, places
 from ._pieces import read_pieces
@@ -39,10 +38,7 @@ def feed(name: str, batch_size: int, producers: int = 1) -> "Feed":
     Raises TonyError USAGE outside a job, and for an invalid argument.
     """
     batch_size, producers = whole_number("batch_size", batch_size, 1), whole_number("producers", producers, 1)
-    if not re.fullmatch(r"[\w.-]{1,100}", text("name", name), re.ASCII):
-        raise TonyError(
-            "USAGE", f"{name!r} is not a valid feed name: use letters, digits, dots, underscores and dashes"
-        )
+    name = feed_name("name", name)
     if context().services is None:
         raise TonyError(
             "USAGE",

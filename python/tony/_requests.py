@@ -2,12 +2,11 @@
 
 import os
 import pickle
-import re
 import struct
 import tempfile
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple
 
-from ._arguments import text, whole_number
+from ._arguments import feed_name, whole_number
 from ._errors import TonyError
 from ._pieces import FORMATS
 from ._services import ask
@@ -61,8 +60,7 @@ def serve(name: str, function: Callable[[Any], Any], batch_size: int = 256) -> N
     Raises TonyError USAGE outside a job, and DATA_INVALID if the result has another number of rows.
     """
     batch_size = whole_number("batch_size", batch_size, 1)
-    if not re.fullmatch(r"[\w.-]{1,100}", text("name", name), re.ASCII):
-        raise TonyError("USAGE", f"{name!r} is not a valid name: use letters, digits, dots, underscores and dashes")
+    name = feed_name("name", name)
     if context().services is None:
         raise TonyError("USAGE", f"requests for {name} arrive only in a job", "Submit the program as a job.")
     for request in requests(name):

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
+from .._arguments import feed_name
 from .._errors import TonyError
 from ..client import Client
 from . import _columns, _doors, _push
@@ -74,7 +75,10 @@ def source(
 
 def prepare(feeds: Mapping[str, Any], epochs: int) -> "Feeding":
     """Checks the feeds before the job is submitted. Raises TonyError USAGE."""
-    sources = {name: each if isinstance(each, Source) else source(each) for name, each in feeds.items()}
+    sources = {
+        feed_name("the name of a feed", name): each if isinstance(each, Source) else source(each)
+        for name, each in feeds.items()
+    }
     return Feeding({name: _Sender(name, each, epochs, uuid.uuid4().hex) for name, each in sources.items()})
 
 
@@ -206,7 +210,7 @@ class _Sender:
         stopped = TonyError(
             "FEED_LOST",
             f"Spark has stopped, but the job still reads the feed {self._name}",
-            "Stop the SparkSession only after tony.spark.run has returned.",
+            "Stop the SparkSession only after the job has ended.",
         )
         stopped.__cause__ = error
         return stopped

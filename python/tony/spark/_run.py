@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from .._arguments import flag, reject, whole_number
+from .._arguments import feed_name, flag, reject, whole_number
 from .._call_files import CALL_FOLDER, OUTPUT, Record, decode_record
 from .._command import Value
 from .._errors import TonyError
@@ -20,7 +20,7 @@ from ._modules import find_modules
 from ._pickling import name_of, raised_by, unpickle_value, write_call
 from ._progress import Progress
 from ._results import end_requests, predict
-from ._streaming import Stream, check_name
+from ._streaming import Stream
 
 # Interval in seconds at which a waiting driver looks whether sending the feeds has failed.
 _INTERVAL_S = 0.2
@@ -252,7 +252,8 @@ class Run:
 
         Raises TonyError USAGE if an argument is invalid.
         """
-        if check_name(name) in self._streams:
+        # The names of the feeds of micro-batches are longer.
+        if feed_name("name", name, 80) in self._streams:
             raise TonyError("USAGE", f"{self.id} has a stream {name} already", "Use another name for each query.")
         options = describe_source(None, "equal", seed=seed, cache_bytes=cache_bytes)
         self._streams[name] = Stream(self._client, self.id, name, options, self._check_running)

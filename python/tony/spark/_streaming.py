@@ -1,10 +1,8 @@
 """Sends the micro-batches of a query of Spark's Structured Streaming to a running job."""
 
-import re
 import threading
 from typing import Any, Callable, Dict, Optional
 
-from .._arguments import text
 from .._errors import TonyError
 from ..client import Client
 from ._feeding import Source, prepare_batch
@@ -122,11 +120,3 @@ class Stream:
                 if error.code in _ENDED:
                     return
             self._change.wait(_ALIVE_S)
-
-
-def check_name(name: str) -> str:
-    """Raises TonyError USAGE if a stream cannot have this name."""
-    if not re.fullmatch(r"[\w.-]{1,80}", text("name", name), re.ASCII):
-        hint = "Use at most 80 letters, digits, dots, underscores and dashes."
-        raise TonyError("USAGE", f"{name!r} is not a valid name of a stream", hint)
-    return name
