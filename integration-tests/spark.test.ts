@@ -94,7 +94,8 @@ def kill_some(job, shards, ready):
         application = spark.sparkContext.applicationId.encode()
         kill_one(lambda command, _: b"CoarseGrainedExecutorBackend" in command and application in command)
     else:
-        container = job.id.replace("application", "container").encode()
+        # After a restart of the ResourceManager, names of containers also contain an epoch: container_e05_...
+        container = f"_{job.id.removeprefix('application_')}_".encode()
         kill_one(lambda command, variables: b"application-master.mjs" in command and any(container in each for each in variables))
     kill_one(lambda command, variables: b"tony._function" in command and f"TONY_JOB_ID={job.id}".encode() in variables and b"TONY_RANK=1" in variables)
 

@@ -3,7 +3,7 @@ import { onSkippedServer } from '../../hadoop/tls/skipped-servers.ts';
 import { ERROR_CODES } from '../../platform/errors.ts';
 import { describeError, describeSkippedServer } from '../output/lines/error-lines.ts';
 import { OUTPUT_FORMATS, valueWriter } from '../output/lines/value-output.ts';
-import { superviseStreams } from '../terminal/standard-streams.ts';
+import { endWithInput, superviseStreams } from '../terminal/standard-streams.ts';
 import { terminalOf } from '../terminal/terminal.ts';
 import { errorOptions, runCommandLine } from './command-line.ts';
 import { thrownError } from './thrown-error.ts';
@@ -21,6 +21,8 @@ superviseStreams(
   },
   () => process.exit(0),
 );
+
+endWithInput();
 
 onSkippedServer((failure) => process.stderr.write(describeSkippedServer(failure, terminalOf(process.stderr))));
 

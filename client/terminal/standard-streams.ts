@@ -29,6 +29,21 @@ export function superviseStreams(lost: (error: TonyError | null) => void, closed
   });
 }
 
+/**
+ * Ends this process as SIGTERM does when its standard input ends, if the caller wants it: a caller that has been killed cannot end its
+ * commands.
+ */
+export function endWithInput(environment: NodeJS.ProcessEnv = process.env): void {
+  if (environment.TONY_ENDS_WITH_INPUT === undefined) {
+    return;
+  }
+  // It does not concern the programs that this command starts.
+  delete environment.TONY_ENDS_WITH_INPUT;
+  const { stdin } = process;
+  const end = (): boolean => process.kill(process.pid, 'SIGTERM');
+  stdin.once('end', end).once('error', end).resume().unref();
+}
+
 /** Returns the error that prevented the write. */
 function writeWhole(fd: number, bytes: Buffer): Error | null {
   try {

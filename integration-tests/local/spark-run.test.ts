@@ -1,5 +1,11 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
 import { expect, test } from 'vitest';
-import { type Ran, runDriver } from '../spark-driver.ts';
+import { processesWithArgument } from '../cluster/processes.mjs';
+import { runCommand } from '../command.ts';
+import { temporaryFolder } from '../harness.ts';
+import { type Ran, runDriver, startDriver } from '../spark-driver.ts';
+import { until } from '../until.ts';
 
 /*
  * `tony.spark` runs functions and files as jobs on this machine, and returns their values to the script that has called it.
@@ -238,6 +244,32 @@ except KeyboardInterrupt:
 
 test('an interrupted run kills its job', async () => {
   expect((await runScript(INTERRUPTED)).value).toBe('killed');
+});
+
+const FOLLOWING = `
+def endless():
+    time.sleep(600)
+
+job = spark.start(endless, local=True, quiet=False)
+with open("id.new", "w") as file:
+    file.write(job.id)
+os.rename("id.new", "id")
+job.wait()
+`;
+
+test('the commands of a driver that is killed end, and its job continues', async () => {
+  const folder = await temporaryFolder();
+  const { ran, kill } = await startDriver(`${HEAD}${FOLLOWING}`, folder);
+  ran.catch(() => {});
+  const id = await until(() => readFile(path.join(folder, 'id'), 'utf8'), { describe: 'the job has started' });
+  const commands = () => processesWithArgument(id).filter(({ args }) => args.includes('attach'));
+  await until(() => commands().length > 0, { describe: 'the driver follows the job' });
+  kill();
+  await expect(ran).rejects.toThrow('Command failed');
+  await until(() => commands().length === 0, { describe: () => commands() });
+  const env = { TONY_LOCAL_DIR: path.join(folder, 'local') };
+  expect((await runCommand(['status', id], { env })).stdout).toContain('running');
+  expect(await runCommand(['kill', id, '--yes'], { env })).toMatchObject({ exitCode: 0 });
 });
 
 const PARALLEL = `

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import IO, Any, Callable, Dict, Iterator, Mapping, Optional, Sequence
 
 from ._errors import TonyError
 
@@ -34,7 +34,8 @@ class Command:
         command prints, and TimeoutError after `timeout` seconds.
         """
         with tempfile.TemporaryFile() as errors:
-            process = self._start([*words, "--output", "json"], errors)
+            # The command ends with its input, also if this process is killed.
+            process = self._start(words, errors, {"TONY_ENDS_WITH_INPUT": "1"})
             expired = threading.Event()
             timer = _start_timer(process, timeout, expired)
             error: Optional[Value] = None
@@ -49,8 +50,9 @@ class Command:
                 if timer is not None:
                     timer.cancel()
                 _terminate(process)
-                if process.stdout is not None:
-                    process.stdout.close()
+                for stream in (process.stdout, process.stdin):
+                    if stream is not None:
+                        stream.close()
             if expired.is_set():
                 raise TimeoutError(f"tony-ts {words[0]} did not end within {timeout:g} s")
             if error is not None:
@@ -67,10 +69,10 @@ class Command:
 
     def send(self, words: Sequence[str]) -> "Input":
         """Starts a command that reads its standard input."""
-        return Input(words[0], lambda errors: self._start([*words, "--output", "json"], errors, subprocess.PIPE))
+        return Input(words[0], lambda errors: self._start(words, errors, {}))
 
     def _start(
-        self, words: List[str], errors: IO[bytes], stdin: int = subprocess.DEVNULL
+        self, words: Sequence[str], errors: IO[bytes], variables: Mapping[str, str]
     ) -> "subprocess.Popen[bytes]":
         program = shutil.which(self._words[0], path=self._environment.get("PATH"))
         if program is None:
@@ -81,9 +83,9 @@ class Command:
             )
         # The command runs in its own process group, so that Ctrl-C in a notebook or shell does not interrupt it.
         return subprocess.Popen(
-            [program, *self._words[1:], *words],
-            env=self._environment,
-            stdin=stdin,
+            [program, *self._words[1:], *words, "--output", "json"],
+            env={**self._environment, **variables},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,

@@ -132,11 +132,15 @@ def _is_too_broad(folder: str) -> bool:
 
 
 def _files(root: str) -> Iterator[str]:
+    # The folder for local jobs belongs to no program.
+    jobs = os.path.realpath(os.environ.get("TONY_LOCAL_DIR") or os.path.expanduser("~/.tony-ts/local"))
     for folder, names, files in os.walk(root):
         names[:] = [
             name
             for name in names
-            if name not in _SKIPPED and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
+            if name not in _SKIPPED
+            and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
+            and os.path.realpath(os.path.join(folder, name)) != jobs
         ]
         for name in files:
             path = os.path.join(folder, name)
@@ -162,10 +166,14 @@ def _copy(paths: Iterator[str], root: str, into: str) -> bool:
     for path in paths:
         if not os.path.isfile(path):
             continue
-        size, count = size + os.path.getsize(path), count + 1
-        if size > _MOST_BYTES or count > _MOST_FILES:
-            return False
         target = os.path.join(into, os.path.relpath(path, root))
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        shutil.copy(path, target)
+        try:
+            size, count = size + os.path.getsize(path), count + 1
+            if size > _MOST_BYTES or count > _MOST_FILES:
+                return False
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            shutil.copy(path, target)
+        except FileNotFoundError:
+            # Another program has just removed it, such as a job whose local folder is in this one.
+            continue
     return True
