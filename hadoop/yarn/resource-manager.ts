@@ -33,6 +33,7 @@ import {
   resourcesSchema,
   text,
 } from './resource-manager-answers.ts';
+import { parseYarnJson } from './yarn-json.ts';
 
 /**
  * Converts an error response from the ResourceManager to an error.
@@ -444,7 +445,7 @@ function contentTypeOf(response: AxiosResponse<string>): string {
 
 function parsedJson(text: string, address: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseYarnJson(text);
   } catch {
     throw notResourceManager('its response is not JSON', address);
   }
