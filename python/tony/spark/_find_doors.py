@@ -91,7 +91,6 @@ class Asker:
             raise error_of(error_reply["code"], error_reply["message"], error_reply.get("hint") or "")
         return reply["answer"]
 
-
     def _warn(self, unsent: Collection[str]) -> None:
         """Tells the user once that the programs and this driver wait for each other, because their names differ."""
         missing = ", ".join(name for name in unsent if name not in self._sent)
