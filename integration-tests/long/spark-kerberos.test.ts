@@ -25,7 +25,7 @@ describe('on a cluster with Kerberos', () => {
     expect(output).toContain('final status: SUCCEEDED');
   });
 
-  test('a driver in cluster mode without a keytab is told what Spark does not obtain', async () => {
+  test('without a keytab, a driver in cluster mode fails with an error that names the missing token and TONY_KEYTAB', async () => {
     const submission = { mode: 'cluster', client: client(), driver: { KRB5_CONFIG: client().KRB5_CONFIG ?? '' } } as const;
     await expect(sparkSubmit(submission)).rejects.toThrow(/no delegation token for the ResourceManager.*TONY_KEYTAB/);
   });

@@ -30,9 +30,10 @@ def text(name: str, value: Any) -> str:
 
 
 def feed_name(name: str, value: Any, most: int = 100) -> str:
-    if not re.fullmatch(rf"[\w.-]{{1,{most}}}", text(name, value), re.ASCII):
+    feed = text(name, value)
+    if not re.fullmatch(rf"[\w.-]{{1,{most}}}", feed, re.ASCII):
         reject(name, value, f"at most {most} letters, digits, dots, underscores and dashes")
-    return str(value)
+    return feed
 
 
 def flag(name: str, value: Any) -> bool:

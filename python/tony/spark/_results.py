@@ -17,6 +17,8 @@ _REPEAT_S = 2.0
 def predict(
     client: Client, job_id: str, data: Any, schema: Any, columns: Optional[Sequence[str]], feed: str, readers: int
 ) -> Any:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     doors = find_doors(client, job_id, feed, readers)
     ship_by_value()
     if hasattr(data, "mapPartitionsWithIndex"):
@@ -29,11 +31,8 @@ def predict(
     if unknown:
         raise _columns.unknown_column(data, unknown[0])
     frame = _columns.plain(data, feed, sent)
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     results = struct(frame, schema) if schema is not None else _inferred(frame, sent, doors, feed)
-    names = [field.name for field in results.fields]
-    kept = [name for name in frame.columns if name not in names]
+    kept = [name for name in frame.columns if name not in results.names]
     predict_batches, reply = _predict.predict_batches, to_arrow_schema(results)
 
     def answered(batches: Iterator[Any]) -> Iterator[Any]:
