@@ -175,6 +175,8 @@ test("YARN's link opens a TensorBoard with all logged data, even after TensorBoa
   // YARN does not send the user's identity to the history server.
   await page.locator('input[name="user.name"]').fill(USER);
   await page.keyboard.press('Enter');
+  // The page that waits for TensorBoard reloads itself, and would abort a reload of the test at the same time.
+  await page.locator('tb-webapp').waitFor({ timeout: HANGS_MS });
   await hasRead(page, () => new URL('.', page.url()).href);
   await page.reload();
   await expectCurve(page, 'train/loss', loss);
