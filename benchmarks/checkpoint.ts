@@ -20,23 +20,13 @@ import type { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { createStorage } from '../storage/create-storage.ts';
 import { openCluster } from './bench-cluster.ts';
 import { type PauseRound, type PauseStart, trainWithCheckpoints } from './checkpoint/train-with-checkpoints.ts';
+import { type Figure, showFigures } from './figures.ts';
 import { median } from './median.ts';
 
 const execute = promisify(execFile);
 const USER = 'alice';
 const MIB = 1024 * 1024;
 const ORIGIN = { jobId: 'application_1_0001', generation: 1 };
-
-interface Comparison {
-  readonly what: string;
-  readonly unit: string;
-  readonly ours: number;
-  readonly theirs: number;
-  /** Median of the rounds' ratios. Ratios are computed per round, because other load on the machine varies between rounds. */
-  readonly ratio: number;
-  readonly target: string;
-  readonly isMet: boolean | null;
-}
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
@@ -73,7 +63,7 @@ async function main(): Promise<void> {
       }
       progress(round === 0 ? 'upload: warm' : `upload: round ${round} of ${rounds}`);
     }
-    report(compare(pauses, uploads, mebibytes), rounds, mebibytes, values.output === 'json');
+    showFigures('checkpoint', compare(pauses, uploads, mebibytes), values.output);
   } finally {
     await storage.remove(remote).catch(() => false);
     storage.close();
@@ -130,66 +120,47 @@ async function secondsOf(work: () => Promise<unknown>): Promise<number> {
   return (performance.now() - before) / 1000;
 }
 
-function compare(pauses: readonly PauseRound[], uploads: readonly { ours: number; theirs: number }[], mebibytes: number): Comparison[] {
-  const speed = (seconds: number) => mebibytes / seconds;
-  const pauseRatio = median(pauses.map(({ pause, copy }) => pause / copy));
-  const uploadRatio = median(uploads.map(({ ours, theirs }) => theirs / ours));
-  const stepRatio = median(pauses.map(({ stepAlone, stepBeside }) => stepBeside / stepAlone));
+function compare(pauses: readonly PauseRound[], uploads: readonly { ours: number; theirs: number }[], mebibytes: number): Figure[] {
+  // Ratios are computed per round, because other load on the machine varies between rounds.
+  const comparison = (what: string, pairs: readonly (readonly [number, number])[], unit: string): Figure => ({
+    what,
+    value: median(pairs.map(([one, other]) => one / other)),
+    unit: 'x',
+    detail: `${[0, 1].map((side) => median(pairs.map((pair) => pair[side] as number)).toFixed(1)).join(' / ')} ${unit}`,
+  });
+  const curl = median(uploads.map(({ theirs }) => mebibytes / theirs));
+  const copied = median(pauses.map(({ mebibytes: each }) => each)).toFixed(0);
   return [
     {
-      what: `training pause / plain copy of ${median(pauses.map(({ mebibytes }) => mebibytes)).toFixed(0)} MiB`,
-      unit: 'ms',
-      ours: median(pauses.map(({ pause }) => pause)),
-      theirs: median(pauses.map(({ copy }) => copy)),
-      ratio: pauseRatio,
-      target: '<= 1.00',
-      isMet: pauseRatio <= 1,
+      ...comparison(
+        `training pause / plain copy of ${copied} MiB`,
+        pauses.map(({ pause, copy }) => [pause, copy]),
+        'ms',
+      ),
+      goal: { atMost: 1 },
     },
     {
-      what: 'checkpoint to HDFS / curl -T',
-      unit: 'MiB/s',
-      ours: median(uploads.map(({ ours }) => speed(ours))),
-      theirs: median(uploads.map(({ theirs }) => speed(theirs))),
-      ratio: uploadRatio,
-      target: '>= 0.80',
-      isMet: uploadRatio >= 0.8,
+      ...comparison(
+        'a step during an upload / without one',
+        pauses.map(({ stepBeside, stepAlone }) => [stepBeside, stepAlone]),
+        'ms',
+      ),
+      goal: { atMost: 1.05 },
     },
     {
-      what: 'checkpoint to HDFS during training / curl -T',
-      unit: 'MiB/s',
-      ours: median(pauses.map(({ mebibytes, upload }) => (mebibytes / upload) * 1000)),
-      theirs: median(uploads.map(({ theirs }) => speed(theirs))),
-      ratio:
-        median(pauses.map(({ mebibytes, upload }) => (mebibytes / upload) * 1000)) / median(uploads.map(({ theirs }) => speed(theirs))),
-      target: '',
-      isMet: null,
+      ...comparison(
+        'checkpoint to HDFS / curl -T',
+        uploads.map(({ ours, theirs }) => [mebibytes / ours, mebibytes / theirs]),
+        'MiB/s',
+      ),
+      goal: { atLeast: 0.9 },
     },
-    {
-      what: 'a step during a checkpoint / without one',
-      unit: 'ms',
-      ours: median(pauses.map(({ stepBeside }) => stepBeside)),
-      theirs: median(pauses.map(({ stepAlone }) => stepAlone)),
-      ratio: stepRatio,
-      target: '',
-      isMet: null,
-    },
+    comparison(
+      'checkpoint to HDFS during training / curl -T',
+      pauses.map(({ mebibytes: each, upload }) => [(each / upload) * 1000, curl]),
+      'MiB/s',
+    ),
   ];
-}
-
-function report(comparisons: readonly Comparison[], rounds: number, mebibytes: number, json: boolean): void {
-  if (json) {
-    for (const comparison of comparisons) {
-      console.log(JSON.stringify({ type: 'checkpoint', rounds, mebibytes, ...comparison }));
-    }
-    return;
-  }
-  console.log(`\ncheckpoints, medians of ${rounds} alternating rounds`);
-  console.log(`${'ours / theirs'.padEnd(56)} ${'ours'.padStart(8)} ${'theirs'.padStart(8)} ${'ratio'.padStart(7)}   target`);
-  for (const { what, unit, ours, theirs, ratio, target, isMet } of comparisons) {
-    const verdict = isMet === null ? '' : `${target} ${isMet ? 'ok' : 'missed'}`;
-    const numbers = `${ours.toFixed(1).padStart(8)} ${theirs.toFixed(1).padStart(8)} ${ratio.toFixed(2).padStart(7)}`;
-    console.log(`${`${what}, ${unit}`.padEnd(56)} ${numbers}   ${verdict}`);
-  }
 }
 
 if (process.argv[2] === 'train') {

@@ -1,16 +1,17 @@
 /**
- * `npm run bench -- help [--rounds N]`: measures `tony-ts --help`, the `--help` of each command, and an empty Node.js program (median in
+ * `npm run bench -- help [--rounds N] [--output json]`: measures `tony-ts --help`, the `--help` of each command, and an empty Node.js program (median in
  * ms).
  */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { showFigures } from './figures.ts';
 import { median } from './median.ts';
 
-const TARGET_MS = 500;
+const GOAL_MS = 500;
 const COMMAND = path.join(process.cwd(), 'dist', 'tony-ts.js');
 
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
+const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' }, output: { type: 'string', default: 'text' } } });
 const rounds = Math.max(1, Number(values.rounds));
 
 function run(words: readonly string[]): { readonly ms: number; readonly stdout: string } {
@@ -34,9 +35,10 @@ for (let round = 0; round < rounds; round++) {
     times.get(name)?.push(run(words).ms);
   }
 }
-for (const [name, all] of times) {
-  const ms = median(all);
-  console.log(
-    `${name.padEnd(32)} ${ms.toFixed(0).padStart(5)} ms${name.startsWith('tony-ts') && ms > TARGET_MS ? `  above ${TARGET_MS}` : ''}`,
-  );
-}
+const figures = [...times].map(([what, all]) => ({
+  what,
+  value: median(all),
+  unit: 'ms',
+  goal: what.startsWith('tony-ts') ? { atMost: GOAL_MS } : undefined,
+}));
+showFigures('help', figures, values.output);

@@ -12,6 +12,7 @@ import { parseArgs } from 'node:util';
 import { pause } from '../platform/async/backoff.ts';
 import { readStat } from '../platform/process-stat.ts';
 import { type BenchCluster, openCluster } from './bench-cluster.ts';
+import { type Figure, showFigures } from './figures.ts';
 
 const COMMAND = path.join(process.cwd(), 'dist', 'tony-ts.js');
 const USER = 'alice';
@@ -24,7 +25,7 @@ const START_MS = 120_000;
  */
 const SETTLING_MS = 60_000;
 /** Maximum share of a core, in percent, of each executor and of the ApplicationMaster while the program sleeps. */
-const TARGET_PERCENT = 0.5;
+const GOAL_PERCENT = 0.5;
 
 interface Program {
   readonly framework: string;
@@ -65,7 +66,7 @@ const seconds = Math.max(1, Number(values.seconds));
 
 const bench = await openCluster('overhead', (line) => void process.stderr.write(`${line}\n`));
 try {
-  print(await measure(bench, program));
+  showFigures('overhead', figuresOf(await measure(bench, program)), values.output);
 } finally {
   await bench.close();
 }
@@ -164,16 +165,12 @@ function rows(
   });
 }
 
-function print(measured: readonly Row[]): void {
-  if (values.output === 'json') {
-    process.stdout.write(`${JSON.stringify({ benchmark: 'overhead', program: values.program, seconds, rows: measured })}\n`);
-    return;
-  }
-  process.stdout.write(`${'for each process'.padEnd(26)}${'share of a core'.padStart(18)}${'wakeups per second'.padStart(22)}\n`);
-  for (const { kind, processes, seconds: used, wakeups } of measured) {
-    const isLimited = values.program === 'sleep' && (kind === 'executor' || kind === 'ApplicationMaster');
-    const verdict = isLimited ? `  (target: < ${TARGET_PERCENT} %)` : '';
-    const name = processes === 1 ? kind : `${processes} x ${kind}`;
-    process.stdout.write(`${name.padEnd(26)}${`${(100 * used).toFixed(2)} %`.padStart(18)}${wakeups.toFixed(1).padStart(22)}${verdict}\n`);
-  }
+function figuresOf(measured: readonly Row[]): Figure[] {
+  return measured.map(({ kind, processes, seconds: used, wakeups }) => ({
+    what: `${values.program}: each of ${processes} x ${kind}, share of a core`,
+    value: 100 * used,
+    unit: '%',
+    goal: values.program === 'sleep' && (kind === 'executor' || kind === 'ApplicationMaster') ? { atMost: GOAL_PERCENT } : undefined,
+    detail: `${wakeups.toFixed(1)} wakeups/s`,
+  }));
 }

@@ -19,6 +19,7 @@ import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
 import { Cluster } from '../integration-tests/cluster/cluster.mjs';
 import { createStorage } from '../storage/create-storage.ts';
 import type { Storage } from '../storage/storage.ts';
+import { type Figure, type Goal, showFigures } from './figures.ts';
 import { type Answer, type Order, observe, proxied } from './pages/observer.ts';
 
 const ROOT = process.cwd();
@@ -35,7 +36,7 @@ const POLLS = [
   { resource: 'events', everyMs: 5000 },
 ] as const;
 const [RUNS, TAGS, STEPS] = [8, 20, 1000] as const;
-const TARGETS = { latenessMs: 200, residentMiB: 200 };
+const GOALS = { latenessMs: 200, residentMiB: 200 };
 
 /** This program only reports progress, as a training script does. It waits with `read`, because `sleep` would start a process. */
 const PROGRAM = [
@@ -45,7 +46,7 @@ const PROGRAM = [
 ].join('; ');
 
 async function main(): Promise<void> {
-  const { tasks, viewers, seconds, isJson } = settings();
+  const { tasks, viewers, seconds, output } = settings();
   const progress = (line: string): void => void process.stderr.write(`${line}\n`);
   const cluster = new Cluster(Number(process.env.TONY_CLUSTER_OFFSET ?? 0));
   if ((await cluster.stoppedDaemons()).length < 5) {
@@ -97,7 +98,8 @@ async function main(): Promise<void> {
       residentMiB: Math.round(Math.max(...resident)),
       residentPeakMiB: Math.round((await memoryKbOf(master.pid, 'VmHWM')) / 1024),
     };
-    print({ tasks, viewers, seconds, launchS, ...resultOf(outside, seen), ...memoryUse }, isJson);
+    progress(`${outside.pauses.length} calls, ${seen.latencies.length} answers to viewers`);
+    showFigures('pages', figuresOf({ launchS, ...resultOf(outside, seen), ...memoryUse }), output);
   } finally {
     viewing.abort();
     observer.close();
@@ -109,7 +111,7 @@ async function main(): Promise<void> {
   }
 }
 
-function settings(): { readonly tasks: number; readonly viewers: number; readonly seconds: number; readonly isJson: boolean } {
+function settings(): { readonly tasks: number; readonly viewers: number; readonly seconds: number; readonly output: string } {
   const { values } = parseArgs({
     options: {
       tasks: { type: 'string', default: '200' },
@@ -119,7 +121,7 @@ function settings(): { readonly tasks: number; readonly viewers: number; readonl
     },
   });
   const { tasks, viewers, seconds, output } = values;
-  return { tasks: Number(tasks), viewers: Number(viewers), seconds: Number(seconds), isJson: output === 'json' };
+  return { tasks: Number(tasks), viewers: Number(viewers), seconds: Number(seconds), output };
 }
 
 /** Starts a cluster whose nodes offer enough (nominal) memory for all tasks. */
@@ -144,13 +146,12 @@ async function untilRunning(api: string, tasks: number, wait: (ms: number) => Pr
   }
 }
 
-function resultOf(outside: Answer & { type: 'seen' }, seen: Sightings): Readonly<Record<string, number | string | undefined>> {
+function resultOf(outside: Answer & { type: 'seen' }, seen: Sightings): Readonly<Record<string, number>> {
   const beatLateness = outside.pauses.map((pause) => Math.max(0, pause - BEAT_MS));
   const silences = seen.silences.map((silent) => Math.max(0, silent - HEARTBEAT_MS));
   const cpuCores = seen.cpu.reduce((sum, cores) => sum + cores, 0) / Math.max(1, seen.cpu.length);
   return {
-    load: loadavg()[0]?.toFixed(1),
-    beats: outside.pauses.length,
+    load: loadavg()[0] ?? 0,
     beatLatenessP99Ms: percentile(beatLateness, 0.99),
     beatLatenessMaxMs: Math.round(Math.max(0, ...beatLateness)),
     answerMedianMs: percentile(outside.answers, 0.5),
@@ -159,7 +160,6 @@ function resultOf(outside: Answer & { type: 'seen' }, seen: Sightings): Readonly
     lostAnswers: outside.lost,
     ownLatenessP99Ms: percentile(seen.lateness, 1),
     executorSilenceP99Ms: percentile(silences, 0.99),
-    viewerAnswers: seen.latencies.length,
     viewerFailures: seen.failures,
     viewerMedianMs: percentile(seen.latencies, 0.5),
     viewerP99Ms: percentile(seen.latencies, 0.99),
@@ -354,32 +354,28 @@ function percentile(values: readonly number[], share: number): number {
   return Math.round(value * 10) / 10;
 }
 
-function print(result: Readonly<Record<string, number | string | undefined>>, isJson: boolean): void {
-  if (isJson) {
-    process.stdout.write(`${JSON.stringify({ benchmark: 'pages', ...result, targets: TARGETS })}\n`);
-    return;
-  }
-  const late = `< ${TARGETS.latenessMs}`;
-  const lines: (readonly [string, string | number | undefined, string])[] = [
-    ['tasks / viewers / seconds', `${result.tasks} / ${result.viewers} / ${result.seconds}`, ''],
-    ['all tasks running after, s', result.launchS, ''],
-    ['machine load average', result.load, ''],
-    ['timer delay of an idle process, p99 ms', result.machineLatenessP99Ms, ''],
-    ['delay of calls to the ResourceManager, p99 ms (wire)', result.beatLatenessP99Ms, late],
-    [`  maximum of ${result.beats}`, result.beatLatenessMaxMs, ''],
-    ['response time of its web server, p99 ms (outside)', result.answerP99Ms, late],
-    ['  median, maximum, number above 5 s', `${result.answerMedianMs}, ${result.answerMaxMs}, ${result.lostAnswers}`, ''],
-    ['its timer delay, p99 ms (own report)', result.ownLatenessP99Ms, late],
-    ['delay of executor heartbeats, p99 ms', result.executorSilenceP99Ms, late],
-    ['viewers: response time through the proxy, median ms', result.viewerMedianMs, ''],
-    [`  p99 ms of ${result.viewerAnswers}, ${result.viewerFailures} failed`, result.viewerP99Ms, ''],
-    ['ApplicationMaster resident, MiB', result.residentMiB, `< ${TARGETS.residentMiB}`],
-    ['  peak since its start, MiB', result.residentPeakMiB, ''],
-    ['  CPU, cores', result.masterCpuCores, ''],
+function figuresOf(result: Readonly<Record<string, number>>): Figure[] {
+  const late = { atMost: GOALS.latenessMs };
+  const rows: readonly (readonly [what: string, key: string, unit: string, goal?: Goal])[] = [
+    ['all tasks running after', 'launchS', 's'],
+    ['machine load average', 'load', ''],
+    ['timer delay of an idle process, p99', 'machineLatenessP99Ms', 'ms'],
+    ['delay of calls to the ResourceManager, p99 (wire)', 'beatLatenessP99Ms', 'ms', late],
+    ['delay of calls to the ResourceManager, maximum', 'beatLatenessMaxMs', 'ms'],
+    ['response time of its web server, p99 (outside)', 'answerP99Ms', 'ms', late],
+    ['response time of its web server, median', 'answerMedianMs', 'ms'],
+    ['response time of its web server, maximum', 'answerMaxMs', 'ms'],
+    ['responses above 5 s', 'lostAnswers', '', { atMost: 0 }],
+    ['its timer delay, p99 (own report)', 'ownLatenessP99Ms', 'ms', late],
+    ['delay of executor heartbeats, p99', 'executorSilenceP99Ms', 'ms', late],
+    ['viewers: response time through the proxy, median', 'viewerMedianMs', 'ms'],
+    ['viewers: response time through the proxy, p99', 'viewerP99Ms', 'ms'],
+    ['viewers: failed requests', 'viewerFailures', ''],
+    ['ApplicationMaster resident', 'residentMiB', 'MiB', { atMost: GOALS.residentMiB }],
+    ['ApplicationMaster resident, peak since its start', 'residentPeakMiB', 'MiB'],
+    ['ApplicationMaster CPU', 'masterCpuCores', 'cores'],
   ];
-  for (const [label, value, target] of lines) {
-    process.stdout.write(`${label.padEnd(54)}${String(value ?? '').padStart(16)}${target.padStart(10)}\n`);
-  }
+  return rows.map(([what, key, unit, goal]) => ({ what, value: result[key] ?? 0, unit, goal }));
 }
 
 // This call is at the end of the file, because a class can be used only after its definition.

@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- paint [--loads N]`: loads the page of a job with 200 tasks in Chromium, at full processor speed and at a quarter of it.
- * Prints medians of four times: the first contentful paint, the complete content, finding a task by typing, and the longest frame while the
+ * `npm run bench -- paint [--loads N] [--output json]`: loads the page of a job with 200 tasks in Chromium, at full processor speed and at a quarter of it.
+ * Measures four times: the first contentful paint, the complete content, finding a task by typing, and the longest frame while the
  * page polls.
  */
 import { parseArgs } from 'node:util';
@@ -8,9 +8,10 @@ import type { Browser } from 'playwright-core';
 import { launchBrowser } from '../integration-tests/browser/launch-browser.ts';
 import { servePage } from '../integration-tests/browser/page-server.ts';
 import { largeScene } from '../integration-tests/browser/page-views.ts';
+import { type Figure, showFigures } from './figures.ts';
 import { median } from './median.ts';
 
-const { values } = parseArgs({ options: { loads: { type: 'string', default: '5' } } });
+const { values } = parseArgs({ options: { loads: { type: 'string', default: '5' }, output: { type: 'string', default: 'text' } } });
 
 /** Expressions to evaluate in the page. They are strings because the code outside the page compiles without DOM types. */
 const PAINTED = `[performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity, performance.now()]`;
@@ -33,6 +34,13 @@ interface Times {
   readonly typing: number;
   readonly frame: number;
 }
+
+const LABELS: Readonly<Record<keyof Times, string>> = {
+  paint: 'first paint',
+  content: 'content',
+  typing: 'task found by typing',
+  frame: 'longest frame',
+};
 
 /** All times are in ms. */
 async function measure(browser: Browser, url: string, slower: number): Promise<Times> {
@@ -63,10 +71,14 @@ try {
     for (let load = 0; load < Math.max(1, Number(values.loads)); load++) {
       all.push(await measure(browser, server.url, slower));
     }
-    const of = (key: keyof Times): string => median(all.map((each) => each[key])).toFixed(0);
-    console.log(
-      `processor / ${slower}: first paint ${of('paint')} ms, content ${of('content')} ms, task found by typing ${of('typing')} ms, longest frame ${of('frame')} ms`,
+    const figures = (Object.keys(LABELS) as (keyof Times)[]).map(
+      (key): Figure => ({
+        what: `processor / ${slower}: ${LABELS[key]}`,
+        value: median(all.map((each) => each[key])),
+        unit: 'ms',
+      }),
     );
+    showFigures('paint', figures, values.output);
   }
 } finally {
   server.close();

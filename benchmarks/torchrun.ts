@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- torchrun [--turns N]`: compares a step of PyTorch's DistributedDataParallel in two processes under torchrun's launcher
+ * `npm run bench -- torchrun [--turns N] [--output json]`: compares a step of PyTorch's DistributedDataParallel in two processes under torchrun's launcher
  * with the same step in a local job with one task. Both programs run until the end of the benchmark, but only one of them at a time: in
  * turns of a few seconds, all processes of the other one are stopped, including those of tony-ts. Adjacent turns see the same machine, so
  * the result is the median ratio of adjacent turns. tony-ts is not involved in the steps, so the durations must be equal within 2 %.
@@ -12,18 +12,20 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { pause } from '../platform/async/backoff.ts';
 import { type ProcessStat, readStat } from '../platform/process-stat.ts';
+import { showFigures } from './figures.ts';
 import { median } from './median.ts';
 
 const ROOT = process.cwd();
 const PYTHON = '/usr/bin/python3';
-const TARGET_PERCENT = 2;
+/** Largest ratio of a step in a job to a step under torchrun. */
+const GOAL = 1.02;
 const TURN_MS = 5000;
 /** Part of a turn, at its start, that is not measured. The processes then do the work for which their timers became due while stopped. */
 const SETTLING_MS = 500;
 /** Time in ms until both programs train and the job's client and ApplicationMaster have finished their startup. */
 const STARTUP_MS = 30_000;
 
-const { values } = parseArgs({ options: { turns: { type: 'string', default: '20' } } });
+const { values } = parseArgs({ options: { turns: { type: 'string', default: '20' }, output: { type: 'string', default: 'text' } } });
 const turns = Math.max(1, Number(values.turns));
 const folder = await mkdtemp(path.join(ROOT, '.cache', 'torchrun-'));
 /** Aborted when the user interrupts the benchmark, which must not leave stopped processes. */
@@ -101,16 +103,17 @@ async function main(contenders: readonly [Contender, Contender]): Promise<void> 
     const [theirs, ours] = pairs.at(-1) as [Turn, Turn];
     process.stderr.write(`turn ${round} of ${turns}: ${theirs.wall.toFixed(2)} ms, ${ours.wall.toFixed(2)} ms\n`);
   }
-  for (const [clock, what, target] of [
-    ['wall', 'ms per step', ` (target: <= ${TARGET_PERCENT} %)`],
-    ['processor', 'ms of processor time per step', ''],
-  ] as const) {
+  const figures = (['wall', 'processor'] as const).map((clock) => {
     const [theirs, ours] = [0, 1].map((side) => median(pairs.map((pair) => (pair[side] as Turn)[clock])).toFixed(2));
-    const percent = 100 * (median(pairs.map(([a, b]) => b[clock] / a[clock])) - 1);
-    process.stdout.write(
-      `${what}, medians of ${turns} turns: torchrun ${theirs}, tony-ts ${ours}; ratio ${percent.toFixed(1)} %${target}\n`,
-    );
-  }
+    return {
+      what: `PyTorch step in a job / under torchrun, ${clock} time`,
+      value: median(pairs.map(([plain, own]) => own[clock] / plain[clock])),
+      unit: 'x',
+      goal: clock === 'wall' ? { atMost: GOAL } : undefined,
+      detail: `${ours} / ${theirs} ms`,
+    };
+  });
+  showFigures('torchrun', figures, values.output);
 }
 
 await copyFile(path.join(ROOT, 'benchmarks', 'peers', 'ddp.py'), path.join(folder, 'ddp.py'));

@@ -16,6 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { programEnvironment } from '../contract/process/program-environment.ts';
+import { type Figure, showFigures } from './figures.ts';
 import { freePort } from './free-port.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
@@ -42,13 +43,13 @@ const RATIOS: readonly {
   readonly ours: string;
   readonly theirs: string;
   readonly what: string;
-  readonly target: Partial<Record<ModelKind, number>>;
+  readonly goal: Partial<Record<ModelKind, number>>;
 }[] = [
-  { ours: 'fit', theirs: 'own', what: 'fit with native kernels : fit with TensorFlow.js kernels', target: {} },
-  { ours: 'fit', theirs: 'loop', what: 'fit, 1 worker : the same loop without fit', target: { mlp: 0.97, cnn: 0.97 } },
-  { ours: 'fit', theirs: 'tensorflow', what: 'fit, 1 worker : TensorFlow model.fit', target: { mlp: 0.8, cnn: 0.9 } },
-  { ours: 'fit2', theirs: 'mirrored2', what: 'fit, 2 workers : MultiWorkerMirroredStrategy', target: { mlp: 1.3, cnn: 1.1 } },
-  { ours: 'fit2', theirs: 'tensorflow2', what: 'fit, 2 workers : 2 independent TensorFlow processes', target: { mlp: 0.55, cnn: 0.75 } },
+  { ours: 'fit', theirs: 'own', what: 'fit with native kernels / with those of TensorFlow.js', goal: {} },
+  { ours: 'fit', theirs: 'loop', what: 'fit, 1 worker / the same loop without fit', goal: { mlp: 0.97, cnn: 0.97 } },
+  { ours: 'fit', theirs: 'tensorflow', what: "fit, 1 worker / TensorFlow's fit", goal: { mlp: 1.2, cnn: 1 } },
+  { ours: 'fit2', theirs: 'mirrored2', what: 'fit, 2 workers / MultiWorkerMirroredStrategy', goal: { mlp: 2.3, cnn: 1.2 } },
+  { ours: 'fit2', theirs: 'tensorflow2', what: 'fit, 2 workers / 2 separate TensorFlow processes', goal: { mlp: 0.7, cnn: 0.85 } },
 ];
 
 /** A process that responds to each input line with an output line. */
@@ -210,31 +211,18 @@ function progress(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 
-function print(kind: ModelKind, rates: Rates, output: string): void {
-  const rows = RATIOS.flatMap(({ ours, theirs, what, target }) => {
+function figuresOf(kind: ModelKind, rates: Rates): Figure[] {
+  const rate = (all: readonly Rate[]): string => median(all.map(({ wall }) => wall)).toFixed(0);
+  return RATIOS.flatMap(({ ours, theirs, what, goal }) => {
     const [one, other] = [rates[ours], rates[theirs]];
     if (one === undefined || other === undefined) {
       return [];
     }
-    const ratio = (clock: keyof Rate) => median(one.map((rate, round) => rate[clock] / (other[round] as Rate)[clock]));
-    return [{ what, ratio: ratio('wall'), processorRatio: ratio('processor'), target: target[kind] ?? null }];
+    const ratio = (clock: keyof Rate): number => median(one.map((each, round) => each[clock] / (other[round] as Rate)[clock]));
+    const atLeast = goal[kind];
+    const detail = `${rate(one)} / ${rate(other)} examples/s, ${ratio('processor').toFixed(2)} by CPU time`;
+    return [{ what: `${kind}: ${what}`, value: ratio('wall'), unit: 'x', goal: atLeast === undefined ? undefined : { atLeast }, detail }];
   });
-  if (output === 'json') {
-    process.stdout.write(`${JSON.stringify({ type: 'train', model: kind, rates, ratios: rows })}\n`);
-    return;
-  }
-  process.stdout.write(`${kind}, examples per second and process, medians: `);
-  process.stdout.write(
-    `${Object.entries(rates)
-      .map(([name, all]) => `${name} ${median(all.map(({ wall }) => wall)).toFixed(0)}`)
-      .join(', ')}\n`,
-  );
-  for (const { what, ratio, processorRatio, target } of rows) {
-    const verdict = target === null ? '' : ratio >= target ? `  ok (>= ${target})` : `  below ${target}`;
-    process.stdout.write(
-      `  ${what.padEnd(62)}${ratio.toFixed(2).padStart(6)}${processorRatio.toFixed(2).padStart(8)} by CPU time${verdict}\n`,
-    );
-  }
 }
 
 async function main(): Promise<void> {
@@ -250,7 +238,8 @@ async function main(): Promise<void> {
     // The folder is kept, because every run uses the same data.
     const folder = path.resolve('.cache', 'benchmarks', 'training-data', kind);
     await mkdir(folder, { recursive: true });
-    print(kind, await measure(kind, Math.max(1, Number(values.rounds)), !values['without-tensorflow'], folder), values.output);
+    const rates = await measure(kind, Math.max(1, Number(values.rounds)), !values['without-tensorflow'], folder);
+    showFigures('train', figuresOf(kind, rates), values.output);
   }
 }
 
