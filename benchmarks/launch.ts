@@ -2,13 +2,15 @@
  * `npm run bench -- launch [--rounds N] [--framework NAME] [--requirement NAME==VERSION] [--output json]`: measures the duration of a
  * `sleep 1` job on an idle local cluster to which all files have already been uploaded. Also measures the memory use of the
  * ApplicationMaster and the executors. The results are medians. The default framework is `none`. With a requirement, the job also ships an
- * archive with this Python package, which the nodes have already localised.
+ * archive with this Python package, which the nodes have already localised. Also compares `tony-ts list` and `status` with
+ * `yarn application -list`.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { sparkEnvironment } from '../integration-tests/spark-environment.ts';
 import { openCluster } from './bench-cluster.ts';
 import { type Figure, type Goal, showFigures } from './figures.ts';
 import { median } from './median.ts';
@@ -59,6 +61,7 @@ const rounds = Math.max(1, Number(values.rounds));
 const progress = (line: string): void => void process.stderr.write(`${line}\n`);
 
 const { cluster, folder, close } = await openCluster('launch', progress);
+let lastId = '';
 const python = values.requirement === undefined ? '' : 'python: {requirements: requirements.txt}\n';
 try {
   await writeFile(path.join(folder, 'requirements.txt'), `${values.requirement ?? ''}\n`);
@@ -75,7 +78,7 @@ try {
     }
     medians.set(workers, medianOf(samples));
   }
-  showFigures('launch', [...medians].flatMap(figuresOf), values.output);
+  showFigures('launch', [...[...medians].flatMap(figuresOf), ...(await commands())], values.output);
 } finally {
   await close();
 }
@@ -111,6 +114,7 @@ async function measure(workers: number, round: string): Promise<Sample> {
   if (exitCode !== 0 || result?.id === undefined) {
     throw new Error(`the job failed (exit code ${exitCode}):\n${output}`);
   }
+  lastId = result.id;
   const answer = await fetch(`${cluster.resourceManager}/ws/v1/cluster/apps/${result.id}?user.name=${USER}`);
   const { app } = (await answer.json()) as { app: { startedTime: number; finishedTime: number } };
   const times = async (mark: string): Promise<number[]> => {
@@ -132,6 +136,38 @@ async function measure(workers: number, round: string): Promise<Sample> {
     masterMiB: peaks.master,
     executorMiB: peaks.executor,
   };
+}
+
+/** Measures commands that users run often, in turns with YARN's own. */
+async function commands(): Promise<Figure[]> {
+  // PySpark contains YARN's client.
+  const where = spawnSync(await sparkEnvironment(), ['-c', 'import pyspark; print(pyspark.__path__[0])'], { encoding: 'utf8' });
+  const classes = [path.join(where.stdout.trim(), 'jars', '*'), cluster.configuration].join(path.delimiter);
+  const words = ['-cp', classes, 'org.apache.hadoop.yarn.client.cli.ApplicationCLI', 'application', '-list', '-appStates', 'ALL'];
+  const env = { ...process.env, ...cluster.environment(), HADOOP_USER_NAME: USER };
+  const ms = (command: string, args: readonly string[]): number => {
+    const started = performance.now();
+    const { status, stderr } = spawnSync(command, args, { env, encoding: 'utf8' });
+    if (status !== 0) {
+      throw new Error(`${command} ${args.join(' ')} ended with ${status}: ${stderr}`);
+    }
+    return performance.now() - started;
+  };
+  const own = { 'tony-ts list': ['list'], 'tony-ts status': ['status', lastId] };
+  const times = new Map(Object.keys(own).map((name): [string, [number, number][]] => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    const yarn = ms('java', words);
+    for (const [name, args] of Object.entries(own)) {
+      times.get(name)?.push([yarn, ms(process.execPath, [COMMAND, ...args])]);
+    }
+  }
+  return [...times].map(([name, pairs]) => ({
+    what: `yarn application -list / ${name}`,
+    value: median(pairs.map(([yarn, ours]) => yarn / ours)),
+    unit: 'x',
+    goal: { atLeast: 1 },
+    detail: `${[0, 1].map((side) => median(pairs.map((pair) => pair[side] as number)).toFixed(0)).join(' / ')} ms`,
+  }));
 }
 
 function watchMemory(): { stop(): { master: number; executor: number } } {
