@@ -1,17 +1,24 @@
 #!/usr/bin/env node
 /**
- * `npm run bench -- NAME [ARGUMENT ...]`: builds the package, then bundles benchmarks/NAME.ts and runs it. `npm run bench -- all [--output
- * json]` runs the benchmarks that measure speed and memory one after the other; tools/performance.mjs makes a document of its output.
+ * `npm run bench -- NAME [ARGUMENT ...]`: builds the package, then bundles benchmarks/NAME.ts and runs it. `npm run bench -- all
+ * [ARGUMENT ...]` runs the benchmarks of speed and memory one after the other. With `--record`, the results replace those in
+ * docs/performance.md.
  */
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
+import { cpus, totalmem } from 'node:os';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
 import { ensureInstalled, ROOT } from './install.mjs';
+import { record } from './performance.mjs';
 
 /** `equality` compares results instead of measuring speed. */
 const NOT_IN_ALL = ['equality'];
 
-const [name, ...args] = process.argv.slice(2);
+const [name, ...words] = process.argv.slice(2);
+const isRecorded = words.includes('--record');
+const args = [...words.filter((word) => word !== '--record'), ...(isRecorded ? ['--output', 'json'] : [])];
 /** Benchmarks, and not the modules that they share. */
 const benchmarks = (await readdir(path.join(ROOT, 'benchmarks')))
   .filter((file) => file.endsWith('.ts'))
@@ -57,6 +64,24 @@ async function run(benchmark) {
     { source: `benchmarks/${benchmark}.ts`, output: program, external: ['@tensorflow/*', 'esbuild', 'playwright-core'] },
     program,
   );
-  const child = spawn(process.execPath, [program, ...args], { cwd: ROOT, stdio: 'inherit' });
-  return await new Promise((resolve) => child.once('close', (code) => resolve(code ?? 1)));
+  const child = spawn(process.execPath, [program, ...args], { cwd: ROOT, stdio: ['inherit', isRecorded ? 'pipe' : 'inherit', 'inherit'] });
+  const closed = once(child, 'close');
+  const figures = [];
+  if (child.stdout !== null) {
+    for await (const line of createInterface(child.stdout)) {
+      console.log(line);
+      figures.push(JSON.parse(line));
+    }
+  }
+  const [code] = await closed;
+  if (isRecorded && code === 0) {
+    const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim();
+    await record(benchmark, { date: new Date().toISOString().slice(0, 10), commit, machine: machine(), figures });
+  }
+  return code ?? 1;
+}
+
+function machine() {
+  const gib = Math.round(totalmem() / 2 ** 30);
+  return `${cpus().length} cores (${cpus()[0]?.model.trim()}), ${gib} GiB of memory, Node.js ${process.versions.node}`;
 }
