@@ -1,10 +1,11 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf, TonyError } from '../../platform/errors.ts';
 import { weightsOf } from '../model/compiled-model.ts';
-import { attr, type ConstantNode, GraphBuilder, type NodeDef, shapeProto, typeName } from './graph-builder.ts';
+import { artifactsOf, signatureOf } from './graph-artifacts.ts';
+import { attr, type ConstantNode, GraphBuilder, shapeProto } from './graph-builder.ts';
 import { lowerKernel } from './graph-kernels.ts';
 import type { ModelWorld } from './layers-model.ts';
-import { type MergedTrace, mergeTraces, type Size } from './merged-trace.ts';
+import { type MergedTrace, mergeTraces } from './merged-trace.ts';
 import { modelFilesHandler, writeModelFiles } from './model-files.ts';
 import { type Trace, tracePrediction } from './trace.ts';
 
@@ -13,8 +14,6 @@ const BATCHES = [3, 5] as const;
 /** Number of examples with which `proveEqual` compares the predictions of the graph and the model. */
 const PROOF_BATCH = 7;
 const TOLERANCE = 1e-4;
-/** The graph's GraphDef version, which TensorFlow has supported since 2019. */
-const PRODUCER = 175;
 
 export async function exportGraphModel(world: ModelWorld, model: tfjs.LayersModel, uri: string): Promise<void> {
   await writeModelFiles(world.storage, uri, await graphOf(world.tf, model));
@@ -73,7 +72,7 @@ function graphArtifacts(tf: typeof tfjs, model: tfjs.LayersModel): tfjs.io.Model
     return { name, dtype, shape };
   });
   const inputs = trace.inputs.map(({ id, dtype, shape }) => ({ name: refs.get(id) as string, dtype, shape }));
-  return artifactsOf(tf, graph.nodes, graph.constants, signatureOf(inputs), signatureOf(outputs));
+  return artifactsOf(tf, graph, signatureOf(inputs), signatureOf(outputs));
 }
 
 function traceTidily(tf: typeof tfjs, model: tfjs.LayersModel, batch: number, weights: ReadonlySet<number>): Trace {
@@ -95,36 +94,6 @@ function neededCalls({ calls, outputs }: MergedTrace): MergedTrace['calls'] {
     return isNeeded;
   });
   return kept.reverse();
-}
-
-function artifactsOf(
-  tf: typeof tfjs,
-  nodes: readonly NodeDef[],
-  constants: readonly ConstantNode[],
-  inputs: Record<string, unknown>,
-  outputs: Record<string, unknown>,
-): tfjs.io.ModelArtifacts {
-  const values = constants.map(({ values }) => {
-    const numbers = values instanceof tf.Variable ? (values.dataSync() as Float32Array | Int32Array | Uint8Array) : values;
-    return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
-  });
-  const data = Buffer.concat(values);
-  return {
-    format: 'graph-model',
-    generatedBy: 'tony-ts',
-    convertedBy: null,
-    modelTopology: { node: nodes, library: {}, versions: { producer: PRODUCER } },
-    signature: { inputs, outputs },
-    weightSpecs: constants.map(({ name, dtype, shape }) => ({ name, dtype, shape: [...shape] })),
-    weightData: data.buffer.slice(data.byteOffset, data.byteOffset + data.byteLength) as ArrayBuffer,
-  };
-}
-
-function signatureOf(tensors: readonly { name: string; dtype: string; shape: readonly Size[] }[]): Record<string, unknown> {
-  const entries = tensors.map(({ name, dtype, shape }) => {
-    return [name, { name: `${name}:0`, dtype: typeName(dtype), tensorShape: shapeProto(shape) }] as const;
-  });
-  return Object.fromEntries(entries);
 }
 
 function uniqueNames(names: readonly string[]): string[] {
