@@ -38,6 +38,8 @@ const PACKAGES: Readonly<Record<BackendName, string>> = {
 export async function loadBackend(neighbours: number, environment: NodeJS.ProcessEnv = process.env): Promise<Backend> {
   environment.TF_CPP_MIN_LOG_LEVEL ??= '2';
   environment.TF_NUM_INTRAOP_THREADS ??= String(Math.max(1, Math.floor(availableParallelism() / neighbours)));
+  // The number of operations of a compiled graph that run at the same time.
+  environment.TF_NUM_INTEROP_THREADS ??= environment.TF_NUM_INTRAOP_THREADS;
   const selected = environment.TONY_BACKEND;
   if (selected !== undefined && selected !== '' && !ORDER.includes(selected as BackendName)) {
     throw new TonyError('BACKEND_NOT_FOUND', `TONY_BACKEND names an unknown backend: ${selected}`, {

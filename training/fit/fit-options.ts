@@ -104,6 +104,12 @@ export interface FitOptions extends StepOptions {
    * without validation data. A name, or `{ monitor, mode }`, selects another value. Default: false.
    */
   readonly restoreBest?: RestoreBest;
+  /**
+   * Whether each step runs as one compiled TensorFlow graph. Default: if the model consists of layers, losses and metrics of TensorFlow.js
+   * that compute the same in each step, and TensorFlow runs on a CPU. With `true`, the program states that also its own layers, losses and
+   * metrics run the same operations, with the same constants, in each step. With `false`, each operation runs on its own.
+   */
+  readonly compile?: boolean;
   /** Assigns variables to parameter servers. */
   readonly placement?: Placement;
 }
@@ -136,6 +142,8 @@ export interface FitPlan {
   readonly printsEpochs: boolean;
   readonly summaryEverySteps: number;
   readonly histograms: boolean;
+  /** Null: if the model allows it. */
+  readonly compile: boolean | null;
   readonly stepOptions: StepOptions;
 }
 
@@ -149,6 +157,7 @@ const OPTIONS: OptionRules<FitOptions> = {
   classWeight: isAnything,
   clipNorm: isPositiveNumber,
   clipValue: isPositiveNumber,
+  compile: isFlag,
   epochs: isWhole(1),
   initialEpoch: isWhole(0),
   learningRate: isFunctionOrNumber,
@@ -210,6 +219,7 @@ export function planFit(given: StandardFitData, options: FitOptions): FitPlan {
     printsEpochs: (options.verbose ?? 0) > 0,
     summaryEverySteps: summaries?.everySteps ?? SUMMARY_EVERY_STEPS,
     histograms: summaries?.histograms ?? false,
+    compile: options.compile ?? null,
     stepOptions: checkStepOptions(Object.fromEntries(Object.entries(stepOptions).filter(([, value]) => value !== undefined))),
   };
 }

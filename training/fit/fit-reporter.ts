@@ -26,6 +26,8 @@ export interface FitReporterParts {
   readonly onNotice: OnNotice;
   /** Returns the step number expected at the end of this phase, or undefined while it is unknown. */
   readonly expectedSteps: () => number | undefined;
+  /** Returns why steps run separate operations, or null if they are compiled. */
+  readonly reasonNotCompiled: () => string | null;
 }
 
 const PROGRESS_MS = 1000;
@@ -186,13 +188,21 @@ export class FitReporter {
     }
   }
 
-  /** Warns once if the backend has native kernels but the optimizer cannot use them. */
+  /** Warns once if the backend has native kernels but the optimizer cannot use them, or if it cannot compile the steps. */
   reportSlowSteps(): void {
-    const { tf, strategy, onNotice } = this.#parts;
+    const { tf, plan, strategy, onNotice, reasonNotCompiled } = this.#parts;
     const { rank, reasonOfSlowSteps } = strategy;
-    if (!this.#hasReportedSlowSteps && rank === 0 && reasonOfSlowSteps !== null && nativeKernelsOf(tf) !== null) {
-      this.#hasReportedSlowSteps = true;
+    const native = nativeKernelsOf(tf);
+    if (this.#hasReportedSlowSteps || rank !== 0 || native === null) {
+      return;
+    }
+    this.#hasReportedSlowSteps = true;
+    if (reasonOfSlowSteps !== null) {
       onNotice(`the optimizer runs without native kernels, so its steps are slower than necessary: ${reasonOfSlowSteps}`);
+    }
+    const reason = reasonNotCompiled();
+    if (reason !== null && plan.compile !== false && !native.usesGpu) {
+      onNotice(`each step runs as separate operations, which is slower than a compiled graph: ${reason}`);
     }
   }
 }

@@ -1,6 +1,8 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import type { Json } from '../../platform/json-value.ts';
 import { createRandom, withRandom } from '../../platform/random.ts';
+import { CompiledStep } from '../compiled/compiled-step.ts';
+import type { StepInputs } from '../compiled/record-step.ts';
 import type { BatchSource, BatchStep } from '../data/batch-source.ts';
 import type { Batch } from '../data/data.ts';
 import { openBatchSource } from '../data/fit-data.ts';
@@ -61,12 +63,14 @@ export class FitSteps {
    * checkpoint. All other elements: each rank's busy time in its previous step, in ms.
    */
   readonly #signals: Float32Array;
+  readonly #compiled: CompiledStep;
   #batchSource: BatchSource | null = null;
   #forecast: StepForecast | null = null;
 
   constructor(parts: FitStepsParts) {
     this.#parts = parts;
     this.#signals = new Float32Array(signalsOf(parts.strategy.worldSize));
+    this.#compiled = new CompiledStep(parts.world.tf, parts.model, parts.plan.compile);
   }
 
   /**
@@ -85,6 +89,11 @@ export class FitSteps {
   /** The position in the dataset to store in a checkpoint, or undefined if the step, epoch and example counts determine the position. */
   dataPosition(): Promise<Json | undefined> | undefined {
     return this.#batchSource?.position();
+  }
+
+  /** Why steps run separate operations, or null if they are compiled. */
+  get reasonNotCompiled(): string | null {
+    return this.#compiled.reason;
   }
 
   /** The step number expected at the end of this phase, or undefined while it is unknown. */
@@ -164,15 +173,24 @@ export class FitSteps {
     const { model, progress, profile, strategy } = this.#parts;
     const { clock } = profile;
     const { seed, step } = progress;
-    const random = index === 0 ? createRandom(seed, step, strategy.rank) : createRandom(seed, step, strategy.rank, index);
+    const random = () => (index === 0 ? createRandom(seed, step, strategy.rank) : createRandom(seed, step, strategy.rank, index));
+    const batch = (): StepInputs => {
+      const interrupted = clock.enter('input');
+      const made = makeBatch();
+      const weights = this.#weightsOf(made);
+      clock.enter(interrupted);
+      return { x: made.x, y: made.y, weights };
+    };
     const compute = () =>
-      withRandom(random, () => {
-        const interrupted = clock.enter('input');
-        const batch = makeBatch();
-        clock.enter(interrupted);
-        return model.lossOf(batch.x, batch.y, this.#weightsOf(batch));
+      withRandom(random(), () => {
+        const { x, y, weights } = batch();
+        return model.lossOf(x, y, weights);
       });
-    return { compute, weight: used === usedTogether ? weight : (weight * used) / usedTogether };
+    return {
+      compute,
+      computeCompiled: (variables, factor) => this.#compiled.run(variables, { batch, weight: factor, random }),
+      weight: used === usedTogether ? weight : (weight * used) / usedTogether,
+    };
   }
 
   #weightsOf({ y, sampleWeight }: Batch): (tfjs.Tensor | null)[] {
@@ -216,6 +234,7 @@ export class FitSteps {
   }
 
   async dispose(): Promise<void> {
+    this.#compiled.dispose();
     this.#parts.schedule?.restore();
     this.#parts.classWeights?.dispose();
     await this.#batchSource?.close();

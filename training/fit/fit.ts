@@ -219,7 +219,15 @@ class Fit {
     this.#checkpointOrder = order;
     this.#checkpointTimer = timer;
     const parts = { model, plan, progress, strategy: this.#strategy, profile: this.#profile };
-    this.#reporter = new FitReporter({ ...parts, tf, summaries, report, onNotice, expectedSteps: () => this.#steps.expectedSteps });
+    this.#reporter = new FitReporter({
+      ...parts,
+      tf,
+      summaries,
+      report,
+      onNotice,
+      expectedSteps: () => this.#steps.expectedSteps,
+      reasonNotCompiled: () => this.#steps.reasonNotCompiled,
+    });
     const wantsCheckpoint = () => order.isGiven || timer.isDue;
     this.#steps = new FitSteps({ ...parts, world, early: this.#early, wantsCheckpoint, schedule, classWeights });
   }

@@ -8,10 +8,17 @@ export interface StepLoss {
   readonly metrics: readonly tfjs.Scalar[];
 }
 
+/** A micro-batch's weighted loss, its metrics, and the gradients of the weighted loss by variable name. The caller must dispose them. */
+export interface StepGradients extends StepLoss {
+  readonly gradients: tfjs.NamedTensorMap;
+}
+
 /** A micro-batch. An optimizer step sums the gradients of one or more micro-batches. */
 export interface StepPart {
   /** Computes the loss for this worker's examples. Null if the worker has no examples. The caller must run this function within tf.tidy. */
   readonly compute: (() => StepLoss) | null;
+  /** Computes the gradients of the weighted loss with a compiled graph. Returns null if only `compute` can compute this part. */
+  readonly computeCompiled?: (variables: readonly tfjs.Variable[], weight: number) => StepGradients | null;
   /** The part's weight, which is its share of the step's examples. The weights of all parts on all workers add up to 1. */
   readonly weight: number;
 }

@@ -16,6 +16,18 @@ interface TypeNumbers {
   readonly TF_ATTR_FLOAT: number;
 }
 
+/** Notices what the backend does during a computation. */
+export interface BackendObserver {
+  onOperation(
+    operation: string,
+    attributes: readonly KernelAttribute[],
+    inputs: readonly tfjs.Tensor[],
+    outputs: readonly tfjs.Tensor[],
+  ): void;
+  /** Called before a program reads the values of a tensor. */
+  onRead(dataId: object): void;
+}
+
 export interface KernelAttribute {
   readonly name: string;
   readonly type: number;
@@ -31,9 +43,24 @@ interface Executor {
     inputs: readonly tfjs.Tensor[],
     outputs: number,
   ): tfjs.Tensor[];
+  readSync(dataId: object): Float32Array | Int32Array | Uint8Array;
+  loadSavedModelMetaGraph(folder: string, tags: string): number;
+  runSavedModel(
+    id: number,
+    inputs: readonly tfjs.Tensor[],
+    infos: readonly { readonly name: string }[],
+    outputs: readonly string[],
+  ): tfjs.Tensor[];
+  deleteSavedModel(id: number): void;
   refCount(dataId: object): number;
   incRef(dataId: object): void;
   readonly isUsingGpuDevice: boolean;
+}
+
+/** Methods of TensorFlow.js's engine. Every read of a tensor's values by a program calls one of them. */
+interface Reader {
+  readSync(dataId: object): unknown;
+  read(dataId: object): Promise<unknown>;
 }
 
 /** Maximum number of values in a tensor for which one JavaScript pass is faster than several TensorFlow operations. */
@@ -47,6 +74,7 @@ export class NativeBackend {
   readonly #float: readonly KernelAttribute[];
   /** Names for which `runWithFallback` uses the fallback. */
   readonly #unavailable = new Set<string>();
+  #isObserved = false;
 
   private constructor(tf: typeof tfjs, executor: Executor) {
     this.tf = tf;
@@ -99,9 +127,90 @@ export class NativeBackend {
     return this.#executor.isUsingGpuDevice;
   }
 
-  /** Returns true if the tensor is small and not on a GPU. For such tensors, one JavaScript pass is faster than several operations. */
+  /**
+   * Returns true if the tensor is small and not on a GPU. For such tensors, one JavaScript pass is faster than several operations. An
+   * observer sees only operations.
+   */
   isFasterInJavaScript(tensor: tfjs.Tensor): boolean {
-    return !this.usesGpu && tensor.size <= MAX_JAVASCRIPT_NUMBERS;
+    return !this.usesGpu && !this.#isObserved && tensor.size <= MAX_JAVASCRIPT_NUMBERS;
+  }
+
+  /** Returns true while an observer notices the operations. */
+  get isObserved(): boolean {
+    return this.#isObserved;
+  }
+
+  /** Runs a synchronous computation, and reports its operations and reads to the observer. */
+  observe<Result>(observer: BackendObserver, compute: () => Result): Result {
+    const executor = this.#executor;
+    const engine = this.tf.engine() as unknown as Reader;
+    const { executeSingleOutput, executeMultipleOutputs } = executor;
+    const { readSync, read } = engine;
+    const restoreExecutor = replaceMethods(executor, {
+      executeSingleOutput: (operation, attributes, inputs) => {
+        const output = Reflect.apply(executeSingleOutput, executor, [operation, attributes, inputs]);
+        observer.onOperation(operation, attributes, inputs, [output]);
+        return output;
+      },
+      executeMultipleOutputs: (operation, attributes, inputs, count) => {
+        const outputs = Reflect.apply(executeMultipleOutputs, executor, [operation, attributes, inputs, count]);
+        observer.onOperation(operation, attributes, inputs, outputs);
+        return outputs;
+      },
+    });
+    // Some of the backend's kernels read indices to check them. Only the reads of programs go through the engine.
+    const restoreEngine = replaceMethods(engine, {
+      readSync: (dataId) => {
+        observer.onRead(dataId);
+        return Reflect.apply(readSync, engine, [dataId]);
+      },
+      read: (dataId) => {
+        observer.onRead(dataId);
+        return Reflect.apply(read, engine, [dataId]);
+      },
+    });
+    this.#isObserved = true;
+    try {
+      return compute();
+    } finally {
+      this.#isObserved = false;
+      restoreEngine();
+      restoreExecutor();
+    }
+  }
+
+  /** Returns the values of a tensor without telling an observer. */
+  valuesOf(dataId: object): Float32Array | Int32Array | Uint8Array {
+    return this.#executor.readSync(dataId);
+  }
+
+  /** Returns the name of an attribute's type. */
+  kindOf(type: number): 'type' | 'string' | 'shape' | 'bool' | 'int' | 'float' | null {
+    const types = this.#types;
+    const kinds = [
+      [types.TF_ATTR_TYPE, 'type'],
+      [types.TF_ATTR_STRING, 'string'],
+      [types.TF_ATTR_SHAPE, 'shape'],
+      [types.TF_ATTR_BOOL, 'bool'],
+      [types.TF_ATTR_INT, 'int'],
+      [types.TF_ATTR_FLOAT, 'float'],
+    ] as const;
+    return kinds.find(([each]) => each === type)?.[1] ?? null;
+  }
+
+  /** Loads the SavedModel in a local folder, and returns its number. */
+  loadGraph(folder: string): number {
+    return this.#executor.loadSavedModelMetaGraph(folder, 'serve');
+  }
+
+  /** @param names the graph's names of the inputs, such as `input:0` */
+  runGraph(id: number, inputs: readonly tfjs.Tensor[], names: readonly string[], outputs: readonly string[]): tfjs.Tensor[] {
+    const infos = names.map((name) => ({ name }));
+    return this.#executor.runSavedModel(id, inputs, infos, outputs);
+  }
+
+  deleteGraph(id: number): void {
+    this.#executor.deleteSavedModel(id);
   }
 
   /** Returns a second tensor with the same data. The caller must dispose both tensors. */
@@ -146,4 +255,19 @@ export class NativeBackend {
 
 export function sameShape(one: readonly number[], other: readonly number[]): boolean {
   return one.length === other.length && one.every((size, index) => size === other[index]);
+}
+
+/** Replaces methods of one object. Returns a function that restores them. */
+function replaceMethods<Target extends object>(target: Target, methods: Partial<Target>): () => void {
+  const own = Object.getOwnPropertyDescriptors(target) as Readonly<Record<string, PropertyDescriptor>>;
+  Object.assign(target, methods);
+  return () => {
+    for (const name of Object.keys(methods)) {
+      Reflect.deleteProperty(target, name);
+      const before = own[name];
+      if (before !== undefined) {
+        Object.defineProperty(target, name, before);
+      }
+    }
+  };
 }

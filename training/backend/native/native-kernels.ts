@@ -40,6 +40,7 @@ const NATIVE_GRADIENTS: Readonly<Record<string, NativeGradient>> = {
   Softplus: (native, dy, [x]) => (isFloat(x) ? { x: () => native.run('SoftplusGrad', [dy, x]) } : null),
   Sum: sumGradient,
   Tanh: (native, dy, [y]) => (isFloat(y) ? { x: () => native.run('TanhGrad', [y, dy]) } : null),
+  Tile: tileGradient,
 };
 
 const WITH_NATIVE_GRADIENT: readonly string[] = Object.keys(NATIVE_GRADIENTS);
@@ -115,6 +116,20 @@ function spread(native: NativeBackend, dy: tfjs.Tensor, shape: readonly number[]
   return native.run('BroadcastTo', [reshaped(native, dy, kept), wanted], [native.integerType('Tidx')]);
 }
 
+/** Sums dy over the repetitions. TensorFlow.js adds slices, one for each repetition. */
+function tileGradient(native: NativeBackend, dy: tfjs.Tensor, [x]: readonly tfjs.Tensor[], attributes: tfjs.NamedAttrMap) {
+  if (!isFloat(x)) {
+    return null;
+  }
+  const { reps } = attributes as unknown as { readonly reps: readonly number[] };
+  const split = x.shape.flatMap((size, axis) => [reps[axis] as number, size]);
+  const axes = native.tf.tensor1d(
+    x.shape.map((_, axis) => 2 * axis),
+    'int32',
+  );
+  return { x: () => native.run('Sum', [reshaped(native, dy, split), axes], [native.flag('keep_dims', false), native.integerType('Tidx')]) };
+}
+
 /** Computes y (dy - sum(dy y)). The sum runs over the last dimension, the only one that TensorFlow.js's softmax supports. */
 function softmaxGradient(native: NativeBackend, dy: tfjs.Tensor, [y]: readonly tfjs.Tensor[]) {
   if (!isFloat(y) || !native.isFasterInJavaScript(y)) {
@@ -141,7 +156,8 @@ function softmaxGradient(native: NativeBackend, dy: tfjs.Tensor, [y]: readonly t
 
 function maxPoolGradient(native: NativeBackend, dy: tfjs.Tensor, saved: readonly tfjs.Tensor[], attributes: tfjs.NamedAttrMap) {
   const [x] = saved;
-  if (native.usesGpu || !isFloat(x) || x.rank !== 4) {
+  // In a compiled graph, TensorFlow itself selects oneDNN's kernels.
+  if (native.usesGpu || native.isObserved || !isFloat(x) || x.rank !== 4) {
     return null;
   }
   const { filterSize, strides, pad, dimRoundingMode } = attributes as unknown as PoolAttributes;

@@ -120,6 +120,15 @@ for (const [name, compute] of Object.entries({
   });
 }
 
+await property(
+  'tile',
+  fc.tuple(anyShape, fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 4, maxLength: 4 }), seed),
+  ([shape, reps, seed]) => ({
+    inputs: [normal(shape, seed)],
+    compute: (x) => tf.tile(x as tfjs.Tensor, reps.slice(0, shape.length)),
+  }),
+);
+
 type Classified = typeof classified extends fc.Arbitrary<infer T> ? T : never;
 const classified = fc.record({
   shape: fc
