@@ -77,6 +77,14 @@ export function isWhole(least: number): ValueRule {
   return rule((value) => Number.isSafeInteger(value) && (value as number) >= least, `a whole number of at least ${least}`);
 }
 
+/** The rule for a maximum. Infinity means that there is none. */
+export function isWholeOrInfinite(least: number): ValueRule {
+  return rule(
+    (value) => value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && (value as number) >= least),
+    `a whole number of at least ${least}`,
+  );
+}
+
 /** The rule for an option that is an object with options of its own. */
 export function isOptions<T extends object>(rules: OptionRules<T>): OptionRule {
   return (value, name) => {

@@ -42,6 +42,16 @@ test('a repeated micro-batch is sent again only if the checkpoint does not conta
   expect(stream.next(reader(7, 7), 0)).toMatchObject({ number: 7 });
 });
 
+test('a program that resumes before a micro-batch that Spark has committed fails, because it would lose the records', () => {
+  const stream = new FeedStream('train', 0);
+  stream.ask(batch(2), 0);
+  stream.next(reader(3, 3), 0);
+  for (const question of [reader(2, 2), reader(0, 0, null)]) {
+    expect(() => stream.next(question, 0)).toThrow(/from micro-batch \d on, but an earlier checkpoint contained all before 3/);
+  }
+  expect(stream.next(reader(3, 0), 0)).toBe('wait');
+});
+
 test('a checkpoint of another query contains no micro-batch of this one, and a stream has one query', () => {
   const stream = new FeedStream('train', 0);
   stream.ask(batch(0), 0);

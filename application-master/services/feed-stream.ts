@@ -94,12 +94,21 @@ export class FeedStream {
 
   /**
    * Returns the batch that a program reads next, or 'over' if no batch follows.
-   * @throws TonyError FEED_LOST
+   * @throws TonyError FEED_LOST if the Spark program is lost, or if the program has resumed before a batch that Spark has committed
    */
   next({ query, next, saved }: ReaderQuestion, now: number): MicroBatch | 'over' | 'wait' {
     this.#hasReader = true;
     if (query !== null) {
       this.#savedOf.set(query, Math.max(this.#savedOf.get(query) ?? 0, saved));
+    }
+    if (next < this.#saved && (query ?? this.#query) === this.#query) {
+      throw new TonyError(
+        'FEED_LOST',
+        `the program reads the stream ${this.#name} from micro-batch ${next} on, but an earlier checkpoint contained all before ${this.#saved}, which Spark does not send again`,
+        {
+          hint: 'Load the newest checkpoint before the first batch. If it is lost or damaged, start the query with a new checkpointLocation.',
+        },
+      );
     }
     const { batch } = this;
     if (batch !== null && batch.number >= Math.max(this.#saved, query === this.#query ? next : 0)) {

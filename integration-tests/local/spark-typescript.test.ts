@@ -71,12 +71,14 @@ const generationOf = (file: string) => Number(file.split('-')[2]);
 const ascending = (ids: readonly number[]) => [...ids].sort((one, other) => one - other);
 const ALL = Array.from({ length: ROWS }, (_, id) => id);
 
-const TRAINING = `
-def table(rows, partitions):
+const TABLE = `
+def table(rows, partitions, first=0):
     scaled = F.col("id") / 1000
     columns = [F.array(scaled, scaled * 2).alias("features"), scaled.alias("label"), F.col("id").cast("string").alias("unused")]
-    return session.range(0, rows, 1, partitions).select(columns)
+    return session.range(first, first + rows, 1, partitions).select(columns)
+`;
 
+const TRAINING = `${TABLE}
 run("fit-frame.ts", tony_spark.source(table(${ROWS}, 10), shards="balanced"), 2, {"val": table(100, 2)}, DEATH="13")
 `;
 
@@ -93,6 +95,68 @@ test('fit trains on each row once in each epoch of the driver, although a progra
   for (const { ids, labels } of used) {
     expect(labels.map((label) => Math.round(label * 1000))).toEqual(ids);
   }
+});
+
+const STREAM = `${TABLE}
+import tempfile
+
+folder = tempfile.mkdtemp()
+
+def write(name, start, end):
+    table(end - start, 1, start).write.parquet(f"{folder}/data/{name}")
+
+def train(program, feeds={}, **conf):
+    with tony_spark.start(os.path.join(programs, program), conf, feeds=feeds, local=True, quiet=False) as job:
+        rows = session.readStream.schema("features array<double>, label double").option("maxFilesPerTrigger", 1).parquet(f"{folder}/data/*")
+        rows = rows.where("label >= 0").selectExpr("features", "label", "int(round(label * 1000)) AS id")
+        query = rows.writeStream.foreachBatch(job.stream("train")).trigger(availableNow=True)
+        query.option("checkpointLocation", f"{folder}/{program}").start().awaitTermination()
+    job.wait()
+`;
+
+test('fit trains on each row of a stream once, with a micro-batch in each epoch, although a program is killed in one', async () => {
+  // Micro-batch 1 has no rows.
+  const { out, stdout } = await runIn(
+    `${STREAM}
+for number, (start, end) in enumerate([(0, 200), (-10, 0), (200, 400), (400, 600)]):
+    write(f"file-{number}", start, end)
+train("fit-frame.ts", {"val": table(100, 2)}, **conf(DEATH="6"))
+print('null')
+`.replace(
+      'train("fit',
+      `${TABLE}
+train("fit`,
+    ),
+  );
+  expect(stdout).toContain('trained 3 epochs, validated 3');
+  const { used, resumed } = trainedSteps(out);
+  expect(resumed).toBe(true);
+  for (const epoch of [0, 1, 2]) {
+    const ids = used.filter((line) => line.epoch === epoch).flatMap((line) => line.ids);
+    expect(ascending(ids)).toEqual(Array.from({ length: 200 }, (_, row) => 200 * epoch + row));
+  }
+});
+
+test('a new job continues a stream within the micro-batch in which the last job has failed', async () => {
+  const { out, value } = await runIn(`${STREAM}
+for number in range(3):
+    write(f"file-{number}", 40 * number, 40 * number + 40)
+settings = {**conf(), "checkpoint": {"dir": f"{folder}/model", "everySteps": 2}, "restart": {"maxRestarts": 0}}
+
+def failure(**settings):
+    try:
+        train("loop-stream.ts", **settings)
+    except Exception as error:
+        return str(error)
+
+failures = [failure(**{**settings, "env": {"OUT": out, "DEATH": "4"}}), failure(**settings)]
+print()
+print(json.dumps(failures))
+`);
+  expect(value).toEqual([expect.stringContaining('killed by SIGKILL'), null]);
+  const [{ lines: [seen = []] = [] } = {}] = linesOf<number[][]>(out, /^seen$/);
+  const ids = seen.map(([, id = -1]) => id);
+  expect(ascending(ids)).toEqual(ALL.slice(0, 120));
 });
 
 const ROWS_AND_ERRORS = `

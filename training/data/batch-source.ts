@@ -41,6 +41,13 @@ export interface BatchStep {
 export interface BatchSource {
   /** Number of examples per epoch, or undefined if the number is unknown. */
   readonly size?: number;
+  /** True if no further epoch begins before a checkpoint contains the last step. */
+  readonly needsCheckpoint: boolean;
+  /**
+   * Must be called before each epoch. Returns false if the data has ended, as a stream does. All ranks get the same result.
+   * @param stored resolves when the newest checkpoint is stored, on the rank that writes checkpoints.
+   */
+  begin(stored: () => Promise<void>): Promise<boolean>;
   next(): Promise<BatchStep>;
   /**
    * Returns the position after the last step, for the checkpoint. Returns undefined if the checkpoint needs only the step, the epoch and
@@ -81,8 +88,14 @@ export class IndexedBatchSource implements BatchSource {
     this.#used = options.examplesUsed;
   }
 
+  readonly needsCheckpoint = false;
+
   get size(): number {
     return this.#size;
+  }
+
+  async begin(): Promise<boolean> {
+    return true;
   }
 
   async next(): Promise<BatchStep> {

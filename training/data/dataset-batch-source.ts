@@ -5,8 +5,10 @@ import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Peers } from '../ring/peers.ts';
+import { waitForAll } from '../ring/wait-for-all.ts';
 import type { BatchSource, BatchStep } from './batch-source.ts';
 import { type Batch, prepareBatch, type TrainingData } from './data.ts';
+import { StreamPlace, storedPlace } from './frames/stream-place.ts';
 import { disposeElement } from './reading/dispose.ts';
 import { InputLists, type ListNames, listNames } from './reading/input-lists.ts';
 import type { SplitAssigner } from './reading/split-assigner.ts';
@@ -52,6 +54,7 @@ const positionSchema = z.object({
   /** State of each share's reader, or null for a share that no rank has read yet. */
   states: z.array(z.json()),
   lists: listNames.optional(),
+  stream: storedPlace.optional(),
 });
 
 export interface TakenBatch {
@@ -100,6 +103,7 @@ export class DatasetBatchSource implements BatchSource {
   #states: readonly Json[] = [];
   #open: OpenShare[] | null = null;
   readonly #lists: InputLists;
+  readonly #stream: StreamPlace;
   /** Number of reads so far, which selects the open share to read next. */
   #turn = 0;
   #damages = 0;
@@ -120,6 +124,7 @@ export class DatasetBatchSource implements BatchSource {
     this.#shares = options.peers.worldSize;
     this.#news = new Float32Array(3);
     let pinned: ListNames = {};
+    let stream: z.infer<typeof storedPlace> | null = null;
     if (options.position !== null) {
       const position = positionSchema.safeParse(options.position);
       if (!position.success) {
@@ -130,8 +135,32 @@ export class DatasetBatchSource implements BatchSource {
       this.#shares = position.data.shares;
       this.#states = position.data.states as Json[];
       pinned = position.data.lists ?? {};
+      stream = position.data.stream ?? null;
     }
+    this.#stream = new StreamPlace(stream);
     this.#lists = (options.lists ?? InputLists.ofJob()).view({ pinned });
+  }
+
+  get needsCheckpoint(): boolean {
+    return this.#stream.needsCheckpoint;
+  }
+
+  /** Only a source that limits the number of passes may have ended. Other data begins when it is read. */
+  async begin(stored: () => Promise<void>): Promise<boolean> {
+    const { peers } = this.#options;
+    if (this.#dataset.epochLimit === null || this.#open !== null) {
+      return true;
+    }
+    const opening = async () => {
+      await this.#stream.settle(peers.rank === 0, stored);
+      this.#open = await this.#openAll();
+    };
+    await waitForAll(peers, opening());
+    if (this.#stream.isOver) {
+      await this.close();
+      this.#open = null;
+    }
+    return !this.#stream.isOver;
   }
 
   async next(): Promise<BatchStep> {
@@ -228,7 +257,8 @@ export class DatasetBatchSource implements BatchSource {
 
   #positionOf(states: readonly Json[], lists: ListNames): Json {
     const kept = Object.keys(lists).length === 0 ? {} : { lists };
-    return { pass: this.#pass, shares: this.#shares, states, ...kept, ...this.#before };
+    const stream = this.#stream.toStore();
+    return { pass: this.#pass, shares: this.#shares, states, ...kept, ...(stream === undefined ? {} : { stream }), ...this.#before };
   }
 
   async close(): Promise<void> {
@@ -246,6 +276,7 @@ export class DatasetBatchSource implements BatchSource {
       reader: this.#dataset.read({
         ...(storage === undefined ? {} : { storage }),
         ...(splits === undefined ? {} : { splits }),
+        ...(peers.stepsTogether ? { stream: this.#stream } : {}),
         lists: this.#lists,
         share: { index: share.index, count: this.#shares },
         seed,
@@ -299,6 +330,7 @@ export class DatasetBatchSource implements BatchSource {
       this.#before = { before: { pass: this.#pass, shares: this.#shares, states } };
     }
     await this.close();
+    this.#stream.end();
     if (this.#damages > REPORTED_DAMAGES) {
       this.#options.onNotice(`${this.#damages} damaged records of this epoch were skipped`);
     }

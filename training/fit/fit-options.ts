@@ -12,6 +12,7 @@ import {
   isPositiveNumber,
   isTextNotEmpty,
   isWhole,
+  isWholeOrInfinite,
   type OptionRules,
 } from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
@@ -36,7 +37,10 @@ export interface FitOptions extends StepOptions {
   readonly name?: string;
   /** If false, `fit` neither reads nor writes checkpoints, and a restarted program trains this phase from the beginning. */
   readonly checkpoint?: boolean;
-  /** Default: 1. For a DataFrame that a Spark program sends, the default and the maximum are the epochs of the Spark program. */
+  /**
+   * Default: 1. For a DataFrame that a Spark program sends, the default and the maximum are the epochs of the Spark program, or Infinity for a
+   * stream.
+   */
   readonly epochs?: number;
   /** The first epoch of a run that starts without a checkpoint. Default: 0. `fit` treats earlier epochs as complete. */
   readonly initialEpoch?: number;
@@ -158,7 +162,7 @@ const OPTIONS: OptionRules<FitOptions> = {
   clipNorm: isPositiveNumber,
   clipValue: isPositiveNumber,
   compile: isFlag,
-  epochs: isWhole(1),
+  epochs: isWholeOrInfinite(1),
   initialEpoch: isWhole(0),
   learningRate: isFunctionOrNumber,
   name: isTextNotEmpty,

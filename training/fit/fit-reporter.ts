@@ -63,7 +63,7 @@ export class FitReporter {
       ...(batchSize === null ? {} : { batch_size: batchSize }),
       ...(accumulate === 1 ? {} : { accumulate }),
       world_size: strategy.worldSize,
-      epochs,
+      ...(Number.isFinite(epochs) ? { epochs } : {}),
       seed: progress.seed,
     });
     summaries?.graph(model.model);
@@ -150,7 +150,7 @@ export class FitReporter {
     const { plan, strategy } = this.#parts;
     if (plan.printsEpochs && strategy.rank === 0) {
       const values = Object.entries(logs).map(([name, value]) => `${name}=${Number(value.toPrecision(4))}`);
-      process.stdout.write(`Epoch ${epoch + 1} / ${plan.epochs}  ${values.join('  ')}\n`);
+      process.stdout.write(`Epoch ${epoch + 1}${Number.isFinite(plan.epochs) ? ` / ${plan.epochs}` : ''}  ${values.join('  ')}\n`);
     }
   }
 

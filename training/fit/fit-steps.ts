@@ -43,7 +43,7 @@ export interface FitStep {
   /** The number of examples in this step, summed over all ranks. */
   readonly used: number;
   readonly endsEpoch: boolean;
-  /** Whether any rank asks for a checkpoint. All ranks that step together get the same value. */
+  /** Whether any rank, or the data, asks for a checkpoint. All ranks that step together get the same value. */
   readonly isCheckpointWanted: boolean;
 }
 
@@ -84,6 +84,15 @@ export class FitSteps {
     const options = { batchSize: batchSize ?? undefined, shuffle, seed: progress.seed, ...(examples === undefined ? {} : { examples }) };
     this.#batchSource = openBatchSource(world, model, plan.data, options, position);
     this.#forecast = this.#forecastOf(this.#batchSource);
+  }
+
+  /** Must be called before each epoch. Returns false if the data has ended. */
+  async begin(): Promise<boolean> {
+    const { profile, strategy } = this.#parts;
+    profile.clock.enter('input');
+    const begins = await (this.#batchSource as BatchSource).begin(() => strategy.stored());
+    profile.clock.enter('other');
+    return begins;
   }
 
   /** The position in the dataset to store in a checkpoint, or undefined if the step, epoch and example counts determine the position. */
@@ -131,10 +140,11 @@ export class FitSteps {
     const { stepsTogether } = strategy.peers;
     const covered = stepsTogether ? used : batches.reduce((sum, batch) => sum + batch.weight * batch.used, 0);
     const endsEpoch = stepsPerEpoch === null ? batches.some((batch) => batch.ended) : (progress.step + 1) % stepsPerEpoch === 0;
+    const isCheckpointWanted = (this.#signals[1] ?? 0) > 0 || this.#batchSource?.needsCheckpoint === true;
     profile.stepTaken();
     progress.advance(used, endsEpoch);
     this.#forecast?.afterStep(endsEpoch);
-    return { values, covered, used, endsEpoch, isCheckpointWanted: (this.#signals[1] ?? 0) > 0 };
+    return { values, covered, used, endsEpoch, isCheckpointWanted };
   }
 
   /** Reads one step's `accumulate` batches, or fewer at the end of a pass over the data. */

@@ -144,8 +144,15 @@ export async function fit(
 /** Adds the number of epochs if the source of the data sets it. With `stepsPerEpoch`, an epoch is not a pass over the data. */
 async function optionsFor(data: FitData, options: FitOptions): Promise<FitOptions> {
   const dataset = datasetOf(data);
-  const isLimited = dataset?.epochLimit != null && options?.stepsPerEpoch === undefined;
-  return isLimited ? await limitEpochs('fit', dataset, options) : options;
+  if (dataset?.epochLimit == null || options?.stepsPerEpoch === undefined) {
+    return await limitEpochs('fit', dataset, options);
+  }
+  if ((await dataset.epochLimit.count(new AbortController().signal)) === Number.POSITIVE_INFINITY) {
+    throw new TonyError('USAGE', `stepsPerEpoch does not apply to ${dataset.epochLimit.source}, because its micro-batches are the epochs`, {
+      hint: 'Remove stepsPerEpoch.',
+    });
+  }
+  return options;
 }
 
 class Fit {
@@ -254,7 +261,7 @@ class Fit {
       // The checkpoint includes this epoch's last step, but validation and callbacks have not run for this epoch yet.
       await this.#runEpoch(open.epoch);
     }
-    while (this.#progress.epoch < this.#plan.epochs && !isOver && !this.#early.isDecided) {
+    while (this.#progress.epoch < this.#plan.epochs && !isOver && !this.#early.isDecided && (await this.#steps.begin())) {
       await this.#runEpoch(this.#progress.epoch);
     }
     this.#state.best?.restore();
@@ -277,7 +284,9 @@ class Fit {
       this.#progress.resume(position);
       this.#history.restore(position.history);
       this.#isStopRestored = this.#state.restore(position.state);
-      isOver = position.final && (this.#history.endedEarly !== null || position.epoch >= this.#plan.epochs);
+      // Without a maximum, training has ended because its data has ended.
+      const { epochs } = this.#plan;
+      isOver = position.final && (this.#history.endedEarly !== null || position.epoch >= epochs || !Number.isFinite(epochs));
     }
     await this.#early.begin(isOver ? this.#history.endedEarly : null);
     if (!isOver && (this.#progress.step > 0 || generation > 1)) {
@@ -398,7 +407,8 @@ class Fit {
     clock.enter('compute');
     means.add(step.values, step.covered);
     clock.enter('other');
-    this.#environment.onProgress?.({ step: this.#progress.globalStep, epoch, epochs: this.#plan.epochs });
+    const { epochs } = this.#plan;
+    this.#environment.onProgress?.({ step: this.#progress.globalStep, epoch, epochs: Number.isFinite(epochs) ? epochs : null });
     await this.#afterStep(step, batch);
   }
 

@@ -1,4 +1,13 @@
-import { checkOptionValues, isAnything, isFlag, isOneOf, isTextNotEmpty, isWhole, type OptionRules } from '../../platform/check-options.ts';
+import {
+  checkOptionValues,
+  isAnything,
+  isFlag,
+  isOneOf,
+  isTextNotEmpty,
+  isWhole,
+  isWholeOrInfinite,
+  type OptionRules,
+} from '../../platform/check-options.ts';
 import { TonyError } from '../../platform/errors.ts';
 import type { Json } from '../../platform/json-value.ts';
 import { Dataset } from '../data/sources/dataset.ts';
@@ -12,7 +21,7 @@ export interface LoopOptions<T, State extends Json> extends LoopParts {
   readonly data?: Dataset<T>;
   /**
    * The number of passes over the data. Default: 1 or, if `steps` is set, as many passes as the steps require. For a DataFrame that a Spark
-   * program sends, the default and the maximum are the epochs of the Spark program.
+   * program sends, the default and the maximum are the epochs of the Spark program, or Infinity for a stream.
    */
   readonly epochs?: number;
   /** The number of iterations after which the loop ends. */
@@ -36,7 +45,7 @@ const OPTIONS: OptionRules<LoopOptions<unknown, Json>> = {
   variables: isAnything,
   optimizers: isAnything,
   data: (value) => (value instanceof Dataset ? null : 'a dataset'),
-  epochs: isWhole(0),
+  epochs: isWholeOrInfinite(0),
   steps: isWhole(0),
   seed: isWhole(0),
   state: isAnything,

@@ -148,7 +148,8 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       this.#data = position.data;
       this.state = decodeState(kept.own) as State;
       endedEarly = kept.endedEarly;
-      this.#isOver = position.final && (endedEarly !== null || this.#reachedLimit());
+      // Without a limit, the loop has ended because its data has ended.
+      this.#isOver = position.final && (endedEarly !== null || this.#reachedLimit() || this.#isEndless());
     }
     const known = { stepsPerEpoch: null, stepsOfEpoch: this.#progress.step === 0 ? 0 : null };
     this.#forecast = new StepForecast(this.#progress, this.#limits(), known);
@@ -237,14 +238,18 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
     const unfinished = this.#environment.unfinished.begin();
     try {
       await this.#agree();
-      while (!this.#reachedLimit() && !this.#early.isDecided) {
+      while (!this.#reachedLimit() && !this.#early.isDecided && (await this.#begins())) {
         this.#batch = await this.#takeBatch();
         this.#calls = 0;
         const { step, epoch, seed } = this.#progress;
         const random = createRandom(seed, step, this.#environment.rank);
         yield { step, epoch, batch: this.#batch?.tensors ?? null, examples: this.#batch?.taken.count ?? 0, random };
         await this.#completeStep();
-        unfinished.at({ step: this.#progress.globalStep, epoch: this.#progress.epoch, epochs: this.#options.epochs ?? null });
+        unfinished.at({
+          step: this.#progress.globalStep,
+          epoch: this.#progress.epoch,
+          epochs: Number.isFinite(this.#options.epochs) ? (this.#options.epochs as number) : null,
+        });
       }
       await this.#finish();
       this.#isOver = true;
@@ -266,6 +271,16 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
   #reachedLimit(): boolean {
     const { steps, epochs } = this.#limits();
     return this.#progress.step >= steps || this.#progress.epoch >= epochs;
+  }
+
+  #isEndless(): boolean {
+    const { steps, epochs } = this.#limits();
+    return !Number.isFinite(steps) && !Number.isFinite(epochs);
+  }
+
+  /** Waits for the next pass over the data, if one is about to begin. Returns false if the data has ended. */
+  async #begins(): Promise<boolean> {
+    return this.#batchSource === null || (await this.#batchSource.begin(() => this.#strategy.stored()));
   }
 
   #openBatchSource(): DatasetBatchSource | null {
@@ -307,7 +322,7 @@ export class TrainingLoop<T, State extends Json> implements AsyncIterable<LoopSt
       report({ type: 'progress', step: this.#progress.globalStep, total: this.#forecast?.total, metrics: {} });
     }
     await this.#strategy.afterStep(() => this.#positionOf(false));
-    const isWanted = await this.#agree();
+    const isWanted = (await this.#agree()) || this.#batchSource?.needsCheckpoint === true;
     const isLast = this.#reachedLimit() || this.#early.isDecided;
     const isDue = !isLast && checkpoints !== null && (isWanted || this.#progress.isCheckpointDue(checkpoints));
     if (isDue) {

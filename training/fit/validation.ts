@@ -1,5 +1,4 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { withTimeout } from '../../platform/async/deadline.ts';
 import { TonyError } from '../../platform/errors.ts';
 import { createRandom, withRandom } from '../../platform/random.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -12,6 +11,7 @@ import type { CompiledModel } from '../model/compiled-model.ts';
 import { checkBatchSize, checkExampleCount } from '../model/stateful-batches.ts';
 import { LazyValues } from '../model/step-part.ts';
 import type { Peers } from '../ring/peers.ts';
+import { waitForAll } from '../ring/wait-for-all.ts';
 import { EpochMeans } from './epoch-means.ts';
 
 export interface ValidationOptions {
@@ -43,11 +43,6 @@ interface EvaluationBatch {
 const PREFETCH_BATCHES = 2;
 /** Distinguishes the random numbers of a validation from those of the training step with the same number. */
 const VALIDATION = 0x76616c;
-/**
- * The interval, in ms, at which all ranks exchange a message while at least one rank is still evaluating. Without these messages, the
- * ranks that have finished would treat the evaluating rank as lost.
- */
-const ROUND_MS = 10_000;
 
 /**
  * Computes loss and metrics on validation data. If ranks step together, each rank evaluates a share of the data. Otherwise, each rank
@@ -84,7 +79,8 @@ export class Validation {
     const means = new EpochMeans(this.#model.metricNames.length);
     try {
       const work = this.#evaluateShare(means, seeds);
-      await (peers.stepsTogether && peers.worldSize > 1 ? this.#waitForAllRanks(work) : work);
+      // Ranks may differ in speed and in the size of their shares.
+      await waitForAll(peers, work);
       const own = means.read();
       const sums = Float32Array.of(...own.map((mean) => mean * means.seen), means.seen);
       await peers.sum(sums);
@@ -113,25 +109,6 @@ export class Validation {
       }
       // Yields to the event loop, which serves connections and writes checkpoints.
       await new Promise<void>((resolve) => setImmediate(resolve));
-    }
-  }
-
-  /**
-   * Waits until every rank has evaluated its share. The wait has no time limit, because ranks may differ in speed and in the size of their
-   * shares.
-   */
-  async #waitForAllRanks(work: Promise<void>): Promise<void> {
-    let isRunning = true;
-    const own = work.finally(() => {
-      isRunning = false;
-    });
-    for (;;) {
-      await withTimeout(own, ROUND_MS, () => {});
-      const running = Float32Array.of(isRunning ? 1 : 0);
-      await this.#world.peers.sum(running);
-      if (running[0] === 0) {
-        return;
-      }
     }
   }
 

@@ -31,6 +31,8 @@ export interface LoopStrategy {
   afterStep(position: () => Promise<TrainingPosition>): Promise<void>;
   /** Captures a checkpoint of the current state and writes it in the background. */
   checkpoint(position: () => Promise<TrainingPosition>): Promise<void>;
+  /** See TrainingStrategy.stored. */
+  stored(): Promise<void>;
   /**
    * Ends the loop on all workers. Resolves once the variables are equal, the final checkpoint is stored and `afterwards` has resolved.
    * @throws TonyError CHECKPOINT_FAILED.

@@ -87,6 +87,8 @@ export interface TrainingStrategy {
   hold(): Promise<() => Promise<void>>;
   /** Captures a checkpoint of the current state and writes it in the background. Workers that step together pass the same `position`. */
   checkpoint(position: TrainingPosition): Promise<void>;
+  /** Resolves when the newest checkpoint is stored. Only the worker that writes checkpoints waits. @throws TonyError CHECKPOINT_FAILED. */
+  stored(): Promise<void>;
   /**
    * Ends training on all workers. Resolves once the weights are equal, the final checkpoint (at `position`) is stored and `afterwards` has
    * resolved.

@@ -7,6 +7,7 @@ import type { FieldKind } from '../formats/tables/value-kinds.ts';
 import type { ArrowField } from './arrow-stream.ts';
 import { type FrameColumn, FramePart } from './frame-part.ts';
 import type { FramePiece, PiecePosition, PieceSource } from './piece-source.ts';
+import type { StreamPlace } from './stream-place.ts';
 
 /** The columns that a program reads. */
 interface OpenColumns {
@@ -15,24 +16,30 @@ interface OpenColumns {
   readonly indices: readonly number[];
 }
 
+/** What a pass reads: the records of an epoch from a position on or, in a stream, of the next micro-batch. */
+export interface FrameRead {
+  readonly source: PieceSource;
+  readonly position: PiecePosition;
+  /** Undefined if the reader cannot save checkpoints, which a stream requires. */
+  readonly stream: StreamPlace | undefined;
+}
+
 /**
  * Reads one rank's records of one epoch, part by part. Record batches and their rows have a random order that depends only on the feed's
  * seed, the epoch and the partition. A reader that begins at a later position therefore reads the remaining records in the same order.
  */
 export class FramePass {
   readonly #feed: string;
-  readonly #epoch: number;
   readonly #options: TableOptions;
   readonly #parts: AsyncGenerator<FramePart, void>;
   readonly #abort = new AbortController();
   #open: OpenColumns | null = null;
 
   /** @throws TonyError USAGE, while reading, if the source sends fewer epochs. */
-  constructor(feed: string, source: PieceSource, position: PiecePosition, options: TableOptions, signal: AbortSignal) {
+  constructor(feed: string, read: FrameRead, options: TableOptions, signal: AbortSignal) {
     this.#feed = feed;
-    this.#epoch = position.epoch;
     this.#options = options;
-    this.#parts = this.#read(source, position, anySignal([signal, this.#abort.signal]));
+    this.#parts = this.#read(read, anySignal([signal, this.#abort.signal]));
   }
 
   /** The columns of the parts. Known after the first part. */
@@ -50,9 +57,29 @@ export class FramePass {
     await this.#parts.return();
   }
 
-  async *#read(source: PieceSource, position: PiecePosition, signal: AbortSignal): AsyncGenerator<FramePart, void> {
+  async *#read({ source, position, stream }: FrameRead, signal: AbortSignal): AsyncGenerator<FramePart, void> {
+    if (!(await source.isStream(signal))) {
+      yield* this.#readEpoch(source, position, signal);
+      return;
+    }
+    if (stream === undefined) {
+      throw new TonyError(
+        'USAGE',
+        `the feed ${this.#feed} is a stream of Spark, which can only be the training data of fit or cluster.loop`,
+        {
+          hint: 'The workers must step together, so parameter servers cannot train on a stream.',
+        },
+      );
+    }
+    const batch = await stream.next(this.#feed, source, signal);
+    if (batch !== null) {
+      yield* this.#readEpoch(batch, { ...position, epoch: 0 }, signal);
+    }
+  }
+
+  async *#readEpoch(source: PieceSource, position: PiecePosition, signal: AbortSignal): AsyncGenerator<FramePart, void> {
     const { epochs, seed } = await source.opening(signal);
-    const epoch = this.#epoch;
+    const { epoch } = position;
     if (epoch >= epochs) {
       throw new TonyError('USAGE', `the program reads epoch ${epoch + 1} of the feed ${this.#feed}, which has ${counted(epochs)}`, {
         hint: `Pass epochs=${epoch + 1} or more to tony.spark.run, or read fewer epochs.`,

@@ -43,7 +43,7 @@ async function task(taskRank: number | null, answers: Answers = {}): Promise<[se
 }
 
 const { signal } = new AbortController();
-const opening = { format: 'arrow', epochs: 2, shards: 'equal', seed: 7 };
+const opening = { format: 'arrow', partitions: 3, epochs: 2, shards: 'equal', seed: 7 };
 const piece = { path: '/piece', epoch: 1, partition: 4, records: 10, skip: 3 };
 
 test('a rank waits for the source, and then reads its pieces from a position to the end', async () => {
@@ -53,7 +53,7 @@ test('a rank waits for the source, and then reads its pieces from a position to 
     'pieces.next': [piece, 'wait', piece, 'over'],
   });
   const source = new TaskPieces('train');
-  expect(await source.opening(signal)).toEqual({ format: 'arrow', epochs: 2, seed: 7 });
+  expect(await source.opening(signal)).toEqual({ format: 'arrow', partitions: 3, epochs: 2, seed: 7 });
   const read: unknown[] = [];
   for await (const each of source.pieces({ epoch: 1, records: 5 }, signal)) {
     read.push(each);
@@ -69,10 +69,26 @@ test('a rank waits for the source, and then reads its pieces from a position to 
   ]);
 });
 
+test('a rank waits for the next micro-batch of a stream, and the stream ends', async () => {
+  const asked = await task(1, {
+    'pieces.kind': ['wait', 'stream', 'partitions'],
+    'pieces.next-batch': ['wait', { query: 'q', number: 4, feed: 'train.batch-4' }, 'over'],
+    'pieces.open': [opening],
+  });
+  const source = new TaskPieces('train');
+  expect(await source.isStream(signal)).toBe(true);
+  const question = { query: 'q', next: 3, saved: 2 };
+  const found = await source.nextBatch(question, signal);
+  expect(found).toMatchObject({ query: 'q', number: 4 });
+  expect(await found?.pieces.opening(signal)).toMatchObject({ partitions: 3 });
+  expect(await source.nextBatch(question, signal)).toBe(null);
+  expect(asked).toContainEqual(['pieces.next-batch', { feed: 'train', rank: 1, ...question }]);
+  expect(asked).toContainEqual(['pieces.open', { feed: 'train.batch-4', rank: 1, worldSize: 2, position: null }]);
+});
+
 test.each<readonly [string, number | null, Answers, string]>([
   ['a role without ranks', null, {}, 'the tasks of role ps have no rank, so they cannot read the feed train'],
   ['single records', 0, { 'pieces.kind': ['records'] }, 'the feed train contains single records, not a DataFrame'],
-  ['a stream', 0, { 'pieces.kind': ['stream'] }, 'the feed train is a stream of Spark, which a program in TypeScript cannot read'],
   [
     'an RDD',
     0,

@@ -1,19 +1,28 @@
 import * as z from 'zod';
 import { feedOpening } from '../../../contract/partitions/partition-feed.ts';
 import { readTask } from '../../../contract/process/task.ts';
-import { PIECES_KIND, PIECES_NEXT, PIECES_OPEN } from '../../../contract/services/service-names.ts';
+import { PIECES_KIND, PIECES_NEXT, PIECES_NEXT_BATCH, PIECES_OPEN } from '../../../contract/services/service-names.ts';
 import { Services } from '../../../contract/services/services.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import type { Share } from '../reading/share.ts';
+import type { StreamQuestion } from './stream-place.ts';
 
 const count = z.number().int().nonnegative();
-const openingSchema = feedOpening.pick({ format: true, epochs: true, seed: true });
+const openingSchema = feedOpening.pick({ format: true, partitions: true, epochs: true, seed: true });
 export type PieceOpening = z.infer<typeof openingSchema>;
 
 const pieceSchema = z.object({ path: z.string(), epoch: count, partition: count, records: count, skip: count });
 /** A file with records of one partition. `skip` is the number of its records that come before the reader's position. */
 export type FramePiece = z.infer<typeof pieceSchema>;
+
+const batchSchema = z.object({ query: z.string(), number: count, feed: z.string() });
+/** A micro-batch of a query of Spark, and its pieces. */
+export interface MicroBatch {
+  readonly query: string;
+  readonly number: number;
+  readonly pieces: PieceSource;
+}
 
 export interface PiecePosition {
   readonly epoch: number;
@@ -21,8 +30,12 @@ export interface PiecePosition {
   readonly records: number;
 }
 
-/** Where a DataFrame comes from: files that one rank receives. */
+/** Where a DataFrame comes from: files that one rank receives. A stream consists of micro-batches, each of which has its own pieces. */
 export interface PieceSource {
+  /** Waits until a source has opened the feed. */
+  isStream(signal: AbortSignal): Promise<boolean>;
+  /** Waits for the next micro-batch of a stream. Returns null at the end of the stream. */
+  nextBatch(question: StreamQuestion, signal: AbortSignal): Promise<MicroBatch | null>;
   /** Returns what the source of the feed has declared. Waits until it has done so. */
   opening(signal: AbortSignal): Promise<PieceOpening>;
   /** Yields the pieces from a position on, in all remaining epochs. The request for a piece tells that the previous one has been read. */
@@ -34,6 +47,7 @@ export interface PieceSource {
 /** Asks this task's executor for the pieces of its rank. One reader at a time can read a feed. */
 export class TaskPieces implements PieceSource {
   readonly #feed: string;
+  #kind: Promise<'partitions' | 'stream'> | null = null;
   #opening: Promise<PieceOpening> | null = null;
 
   constructor(feed: string) {
@@ -46,6 +60,30 @@ export class TaskPieces implements PieceSource {
       throw new TonyError('USAGE', `rank ${rank} of ${worldSize} cannot read share ${index} of ${shares} of the feed ${this.#feed}`, {
         hint: 'A rank receives only its own records. Use read({ share: cluster.share }), and a fixed number of instances.',
       });
+    }
+  }
+
+  async isStream(signal: AbortSignal): Promise<boolean> {
+    this.#kind ??= this.#findKind(signal);
+    try {
+      return (await this.#kind) === 'stream';
+    } catch (error) {
+      this.#kind = null;
+      throw error;
+    }
+  }
+
+  async nextBatch(question: StreamQuestion, signal: AbortSignal): Promise<MicroBatch | null> {
+    const { services, rank } = this.#task();
+    for (;;) {
+      const { answer } = await services.ask(PIECES_NEXT_BATCH, { feed: this.#feed, rank, ...question }, signal);
+      if (answer === 'over') {
+        return null;
+      }
+      if (answer !== 'wait') {
+        const { feed, ...batch } = batchSchema.parse(answer);
+        return { ...batch, pieces: new TaskPieces(feed) };
+      }
     }
   }
 
@@ -74,22 +112,25 @@ export class TaskPieces implements PieceSource {
     }
   }
 
-  async #findOpening(signal: AbortSignal): Promise<PieceOpening> {
+  async #findKind(signal: AbortSignal): Promise<'partitions' | 'stream'> {
     const { services, worldSize } = this.#task();
     const feed = this.#feed;
-    for (let kind: Json = 'wait'; kind === 'wait'; ) {
-      ({ answer: kind } = await services.ask(PIECES_KIND, { feed, worldSize }, signal));
+    for (;;) {
+      const { answer: kind } = await services.ask(PIECES_KIND, { feed, worldSize }, signal);
       if (kind === 'records') {
         throw new TonyError('USAGE', `the feed ${feed} contains single records, not a DataFrame`, {
           hint: `Read it with data.fromFeed('${feed}').`,
         });
       }
-      if (kind === 'stream') {
-        throw new TonyError('USAGE', `the feed ${feed} is a stream of Spark, which a program in TypeScript cannot read`, {
-          hint: `Read it in a Python program with tony.feed('${feed}', batch_size).`,
-        });
+      if (kind === 'partitions' || kind === 'stream') {
+        return kind;
       }
     }
+  }
+
+  async #findOpening(signal: AbortSignal): Promise<PieceOpening> {
+    await this.isStream(signal);
+    const feed = this.#feed;
     // Without a position, the executor requests no records.
     const opening = await this.#open(null, signal);
     if (opening.format !== 'arrow') {

@@ -2,6 +2,7 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { describeValue } from '../../../platform/text/describe-value.ts';
 import type { Storage } from '../../../storage/storage.ts';
+import type { StreamPlace } from '../frames/stream-place.ts';
 import type { DispatchLog } from './dispatch-log.ts';
 import type { FileChecks } from './file-checks.ts';
 import type { InputLists } from './input-lists.ts';
@@ -40,6 +41,8 @@ export interface ReadContext {
   readonly dispatch?: boolean;
   /** Splits that this reader has received. Undefined within operations that do not support dispatched data. */
   readonly dispatchLog?: DispatchLog | undefined;
+  /** The place in a stream of Spark. Undefined if the reader does not save it in checkpoints. */
+  readonly stream?: StreamPlace | undefined;
   /** Called by a source that cannot be read twice. The reader's position then cannot be stored. */
   readonly onUnrepeatable?: () => void;
   /**
@@ -74,7 +77,7 @@ export interface DatasetNode<T> {
 export interface EpochLimit {
   /** The source, for error messages. */
   readonly source: string;
-  /** Returns the number of passes. May wait for the source. */
+  /** Returns the number of passes, or Infinity if the source ends at an unknown time. May wait for the source. */
   readonly count: (signal: AbortSignal) => Promise<number>;
 }
 

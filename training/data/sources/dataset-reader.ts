@@ -4,6 +4,7 @@ import { anySignal } from '../../../platform/async/any-signal.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import type { Storage } from '../../../storage/storage.ts';
+import type { StreamPlace } from '../frames/stream-place.ts';
 import { Cursor } from '../reading/cursor.ts';
 import { DispatchLog } from '../reading/dispatch-log.ts';
 import { FileChecks } from '../reading/file-checks.ts';
@@ -42,6 +43,8 @@ export interface ReadOptions {
   readonly lists?: InputLists;
   /** Assigns the splits of dispatched data. Default: the job's ApplicationMaster or, outside a job, this process. */
   readonly splits?: SplitAssigner;
+  /** The place in a stream of Spark, which only `fit` and `cluster.loop` can read. */
+  readonly stream?: StreamPlace | undefined;
   /** Called for each damaged record that the reader skips. */
   readonly onDamage?: (damage: TonyError) => void;
   readonly onNotice?: (message: string) => void;
@@ -106,6 +109,7 @@ export class DatasetReader<T> implements AsyncIterableIterator<T> {
       checks: new FileChecks(lists),
       ...(options.split === undefined ? {} : { split: { index: options.split, onSplits: () => {} } satisfies SplitRead }),
       dispatchLog: this.#dispatchLog,
+      stream: options.stream,
       onUnrepeatable: () => {
         this.#isRepeatable = false;
       },

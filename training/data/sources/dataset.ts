@@ -52,6 +52,7 @@ const READ: OptionRules<ReadOptions> = {
   signal: isObject,
   lists: isObject,
   splits: isObject,
+  stream: isObject,
   onDamage: isFunction,
   onNotice: isFunction,
 };

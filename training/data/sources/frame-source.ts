@@ -54,6 +54,8 @@ const OPTIONS: OptionRules<DataFrameOptions> = {
  * all epochs of the Spark program unless `epochs` limits them. Each rank reads the records that the feed assigns to it. Checkpoints contain
  * the position of each rank, so after a restart, training continues with the first record that it has not used yet.
  *
+ * If the Spark program sends a stream, each micro-batch is one epoch, and training ends when the stream ends.
+ *
  * `Row` names the types of the columns: `fromDataFrame<{ id: number; features: Float64Array }>('train')`.
  * @param name the name of the feed, which may contain letters, digits, dots, underscores and dashes.
  * @throws TonyError USAGE, while reading, if the program does not run in a job, if its task has no rank, or if the feed contains no
@@ -79,7 +81,9 @@ export function frameDataset(name: string, source: PieceSource, options: DataFra
   const columns = training === null ? options.columns : namesIn(training);
   const table = { ...(columns === undefined ? {} : { columns }), ...(fill === undefined ? {} : { fill }) };
   const open = (context: ReadContext, from: Json) => openPass(name, source, table, context, from);
-  const epochs: EpochLimit = { source: `the feed ${name}`, count: async (signal) => (await source.opening(signal)).epochs };
+  const count = async (signal: AbortSignal) =>
+    (await source.isStream(signal)) ? Number.POSITIVE_INFINITY : (await source.opening(signal)).epochs;
+  const epochs: EpochLimit = { source: `the feed ${name}`, count };
   return new Dataset(rowsNode(open, training), false, epochs);
 }
 
@@ -108,7 +112,8 @@ function openPass(name: string, source: PieceSource, options: TableOptions, cont
       hint: 'Do not combine fromDataFrame() with repeat(), cache(), zip(), sampleFrom(), take(), skip() or shard(), and do not use it within interleave().',
     });
   }
-  return new FramePass(name, source, { epoch, records: (from as number | null) ?? 0 }, options, context.signal);
+  const position = { epoch, records: (from as number | null) ?? 0 };
+  return new FramePass(name, { source, position, stream: context.stream }, options, context.signal);
 }
 
 function rowsNode(open: OpenPass, training: TrainingColumns | null): DatasetNode<unknown> {

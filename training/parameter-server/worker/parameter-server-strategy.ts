@@ -298,6 +298,10 @@ class ParameterServerStrategy implements TrainingStrategy {
     await store.commit(pending, position, written);
   }
 
+  async stored(): Promise<void> {
+    await this.#run.writer?.finish();
+  }
+
   async finish(position: TrainingPosition, afterwards: Promise<void>): Promise<void> {
     const { remote, servers } = this.#run;
     if (!this.#sealed) {

@@ -218,6 +218,10 @@ export class ServerLoop implements LoopStrategy {
     return { ...own, ...(data === undefined ? {} : { data }) };
   }
 
+  async stored(): Promise<void> {
+    await this.#run.writer?.finish();
+  }
+
   async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
     const { remote, servers } = this.#run;
     // The reported position is not final until the run is sealed. If this process is replaced before the run is sealed, its replacement

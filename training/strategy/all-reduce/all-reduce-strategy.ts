@@ -123,6 +123,10 @@ class AllReduceStrategy implements TrainingStrategy {
     await this.#checkpoints.record(position);
   }
 
+  async stored(): Promise<void> {
+    await this.#checkpoints.stored();
+  }
+
   async #settle(step: number): Promise<void> {
     await this.#layerState.agree();
     await this.#stepper.verifyIfWanted();

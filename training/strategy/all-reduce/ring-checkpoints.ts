@@ -62,6 +62,11 @@ export class RingCheckpoints {
     await this.#writer?.record(async () => ({ position, tensors: await this.#state.capture() }));
   }
 
+  /** Resolves when the newest checkpoint is stored, and at once on all ranks except rank 0. @throws TonyError CHECKPOINT_FAILED. */
+  async stored(): Promise<void> {
+    await this.#writer?.finish();
+  }
+
   /**
    * Resolves on every rank once the final checkpoint is stored and rank 0's `afterwards` has resolved.
    * @throws TonyError CHECKPOINT_FAILED.
@@ -78,7 +83,7 @@ export class RingCheckpoints {
     }
     let state: 'writing' | 'done' | 'failed' = 'writing';
     let failure: unknown = null;
-    const writing = Promise.all([this.#writer?.finish(), afterwards]).then(
+    const writing = Promise.all([this.stored(), afterwards]).then(
       () => {
         state = 'done';
       },

@@ -65,6 +65,10 @@ export class RingLoop implements LoopStrategy {
     await this.#checkpoints.record(taken);
   }
 
+  async stored(): Promise<void> {
+    await this.#checkpoints.stored();
+  }
+
   async finish(position: () => Promise<TrainingPosition>, afterwards: Promise<void>): Promise<void> {
     const last = await position();
     await this.#settle(last.step);

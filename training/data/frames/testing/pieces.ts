@@ -3,7 +3,8 @@ import path from 'node:path';
 import { makeVector, RecordBatch, RecordBatchStreamWriter, type Schema, Table, Utf8, type Vector, vectorFromArray } from 'apache-arrow';
 import { shuffledOrder } from '../../../../platform/random.ts';
 import { folderWith } from '../../testing/files.ts';
-import type { FramePiece, PieceOpening, PiecePosition, PieceSource } from '../piece-source.ts';
+import type { FramePiece, MicroBatch, PieceOpening, PiecePosition, PieceSource } from '../piece-source.ts';
+import type { StreamQuestion } from '../stream-place.ts';
 
 export type Columns = Readonly<Record<string, readonly string[] | Int32Array | Float64Array | BigInt64Array>>;
 
@@ -50,10 +51,18 @@ export class FakePieces implements PieceSource {
 
   constructor(pieces: readonly StoredPiece[], opening: Partial<PieceOpening> = {}) {
     this.#pieces = pieces;
-    this.#opening = { format: 'arrow', epochs: 1, seed: 7, ...opening };
+    this.#opening = { format: 'arrow', partitions: pieces.length, epochs: 1, seed: 7, ...opening };
   }
 
   check(): void {}
+
+  async isStream(): Promise<boolean> {
+    return false;
+  }
+
+  async nextBatch(_question: StreamQuestion): Promise<MicroBatch | null> {
+    throw new Error('these pieces are not a stream');
+  }
 
   async opening(): Promise<PieceOpening> {
     return this.#opening;
@@ -73,5 +82,25 @@ export class FakePieces implements PieceSource {
         }
       }
     }
+  }
+}
+
+/** Gives the micro-batches of one query to one rank. Ends with the last one. */
+export class FakeStream extends FakePieces {
+  readonly #batches: readonly MicroBatch[];
+  readonly questions: StreamQuestion[] = [];
+
+  constructor(batches: readonly MicroBatch[]) {
+    super([]);
+    this.#batches = batches;
+  }
+
+  override async isStream(): Promise<boolean> {
+    return true;
+  }
+
+  override async nextBatch(question: StreamQuestion): Promise<MicroBatch | null> {
+    this.questions.push(question);
+    return this.#batches.find(({ number }) => number >= question.next) ?? null;
   }
 }
