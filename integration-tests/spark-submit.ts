@@ -5,28 +5,36 @@ import { execute } from './execute.ts';
 import { temporaryFolder } from './harness.ts';
 import { sparkEnvironment } from './spark-environment.ts';
 
-/** A Spark program, which fails if the job returns a wrong value. The job uses the interpreter of Spark. */
-const PROGRAM = `
+/** Trains on a DataFrame, and fails if the job returns a wrong value. */
+const TRAIN = `
+def train():
+    import tony
+    return sum(float(batch["x"].sum()) for batch in tony.feed("train", 100))
+
+def run():
+    df = spark.range(0, 1000, 1, 4).selectExpr("array(float(id)) AS x")
+    assert tony_spark.run(train, conf, feeds={"train": df}) == sum(range(1000))
+`;
+
+/** A Spark program that calls a function `run`. Its job uses the interpreter of Spark. */
+function programOf(run: string): string {
+  return `
 import os, traceback
 from pyspark.sql import SparkSession
 from tony import spark as tony_spark
 
 spark = SparkSession.builder.getOrCreate()
-df = spark.range(0, 1000, 1, 4).selectExpr("array(float(id)) AS x")
-
-def train():
-    import tony
-    return sum(float(batch["x"].sum()) for batch in tony.feed("train", 100))
-
 conf = {"env": {"PATH": os.environ["JOB_PATH"]}, "runtime": "system", "roles": {"worker": {"resources": {"memory": "512m"}}}}
+${run}
 try:
-    assert tony_spark.run(train, conf, feeds={"train": df}) == sum(range(1000))
+    run()
 except BaseException:
     with open(os.environ["FAILURE"], "w") as file:
         traceback.print_exc(file=file)
     raise
 spark.stop()
 `;
+}
 
 export interface SparkSubmission {
   readonly mode: 'client' | 'cluster';
@@ -35,18 +43,20 @@ export interface SparkSubmission {
   /** Variables of the driver. */
   readonly driver?: Readonly<Record<string, string>>;
   readonly words?: readonly string[];
+  /** Python code that defines a function `run`, which fails if the job has a wrong result. By default, it trains on a DataFrame. */
+  readonly run?: string;
 }
 
 /**
- * Submits a Spark program that trains on a DataFrame. In cluster mode, its driver gets the command and the Python package as docs/spark.md
+ * Submits a Spark program with a job. In cluster mode, its driver gets the command and the Python package as docs/spark.md
  * describes it.
  * @returns the output of spark-submit
  * @throws if the program fails; the message contains the traceback
  */
-export async function sparkSubmit({ mode, client, driver = {}, words: more = [] }: SparkSubmission): Promise<string> {
+export async function sparkSubmit({ mode, client, driver = {}, words: more = [], run: code = TRAIN }: SparkSubmission): Promise<string> {
   const folder = await temporaryFolder();
   const python = await sparkEnvironment();
-  await writeFile(path.join(folder, 'train.py'), PROGRAM);
+  await writeFile(path.join(folder, 'train.py'), programOf(code));
   // In cluster mode, spark-submit does not print the output of the driver.
   const failure = path.join(folder, 'failure.txt');
   const variables = {
