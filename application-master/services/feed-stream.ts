@@ -1,9 +1,7 @@
 import * as z from 'zod';
 import { batchPrefix, feedName } from '../../contract/partitions/partition-feed.ts';
 import { TonyError } from '../../platform/errors.ts';
-
-/** Time in ms after which a source that does not ask counts as lost. */
-export const SOURCE_LOST_MS = 10 * 60_000;
+import { SourceLife } from './source-life.ts';
 
 const count = z.number().int().nonnegative();
 /** Leaves room for the names of the micro-batches' feeds. */
@@ -53,12 +51,12 @@ export class FeedStream {
   readonly #savedOf = new Map<string, number>();
   #hasReader = false;
   #hasEnded = false;
-  #heardAt: number;
+  readonly source: SourceLife;
 
   /** @param now time in ms */
   constructor(name: string, now: number) {
     this.#name = name;
-    this.#heardAt = now;
+    this.source = new SourceLife(now);
   }
 
   /** Changes whenever the answer to a waiting request may change. */
@@ -78,7 +76,7 @@ export class FeedStream {
    * @throws TonyError USAGE if another query has sent a batch
    */
   ask({ batch, isSending, hasEnded }: SourceQuestion, now: number): 'alive' | 'saved' | 'wait' | Pick<MicroBatch, 'feed'> {
-    this.#heardAt = now;
+    this.source.driverAsked(now);
     this.#hasEnded ||= hasEnded;
     if (batch === null) {
       return 'alive';
@@ -94,9 +92,10 @@ export class FeedStream {
 
   /**
    * Returns the batch that a program reads next, or 'over' if no batch follows.
+   * @param reachableSince see SourceLife.require
    * @throws TonyError FEED_LOST if the Spark program is lost, or if the program has resumed before a batch that Spark has committed
    */
-  next({ query, next, saved }: ReaderQuestion, now: number): MicroBatch | 'over' | 'wait' {
+  next({ query, next, saved }: ReaderQuestion, now: number, reachableSince = 0): MicroBatch | 'over' | 'wait' {
     this.#hasReader = true;
     if (query !== null) {
       this.#savedOf.set(query, Math.max(this.#savedOf.get(query) ?? 0, saved));
@@ -117,12 +116,7 @@ export class FeedStream {
     if (this.#hasEnded && (batch === null || batch.number < this.#saved)) {
       return 'over';
     }
-    if (now - this.#heardAt > SOURCE_LOST_MS) {
-      throw new TonyError(
-        'FEED_LOST',
-        `the program that sends the stream ${this.#name} has not been reachable for ${SOURCE_LOST_MS / 60_000} min`,
-      );
-    }
+    this.source.require(`the stream ${this.#name}`, reachableSince, now);
     return 'wait';
   }
 

@@ -88,7 +88,7 @@ test('a second source of a feed is refused, and so are the questions of a source
 test('a new attempt of the ApplicationMaster lets a source continue to count, and opens the feed with its counts', () => {
   const { all } = feeds();
   expect(all.offer({ feed: 'train', source: 'driver', partition: 0 })).toBe('count');
-  expect(all.plan({ feed: 'train', source: 'driver', version: 0 })).toMatchObject({ counting: true });
+  expect(all.plan({ feed: 'train', source: 'driver', version: 0 })).toBe('wait');
   all.kind(WORKER, { feed: 'train', worldSize: 1, door: DOOR });
   expect(all.open({ feed: 'train', opening: { ...OPENING, shards: 'equal', counts: [1, 2] } })).toBe('opened');
 });
@@ -126,6 +126,44 @@ test('a rank that waits learns that the source has been away for ten minutes, an
   pass(2 * 60_000);
   expect(() => ask(all, report({ known: 2, wanted: [] }))).not.toThrow();
   expect(() => ask(all, report({ known: 2, wanted: [0] }))).toThrow(/has not been reachable for 10 min/);
+});
+
+test.each(['balanced', 'equal'] as const)('a source of %s shards whose connection has closed is lost after three minutes', (shards) => {
+  const { all, pass } = feeds();
+  let door = DOOR;
+  // With equal shards, the program waits until the source has counted its records.
+  const waits = () =>
+    shards === 'equal' ? all.kind(WORKER, { feed: 'train', worldSize: 1, door }) : ask(all, report({ door, unread: null, wait: true }));
+  all.open({ feed: 'train', opening: { ...OPENING, shards } });
+  expect(waits()).toBe('wait');
+  all.driverLeft({ feed: 'train' });
+  pass(2 * 60_000);
+  // The source comes back.
+  all.plan({ feed: 'train', source: 'driver', version: null });
+  pass(4 * 60_000);
+  expect(waits()).toBe('wait');
+  all.driverLeft({ feed: 'train' });
+  // A task of Spark may ask when the driver has ended.
+  all.offer({ feed: 'train', source: 'driver', partition: 0 });
+  // The source could not reach the job, because its container was replaced.
+  pass(4 * 60_000);
+  door = { host: 'node', port: 7001 };
+  expect(waits()).toBe('wait');
+  pass(2 * 60_000);
+  expect(waits()).toBe('wait');
+  pass(2 * 60_000);
+  expect(waits).toThrow('the program that sends feed train has closed its connection, and has not come back for 3 min');
+});
+
+test('a source that counts its records waits for the end of the plan', () => {
+  const { all } = feeds();
+  all.open({ feed: 'train', opening: { ...OPENING, shards: 'equal' } });
+  all.kind(WORKER, { feed: 'train', worldSize: 1, door: DOOR });
+  const plan = (version: number | null) => all.plan({ feed: 'train', source: 'driver', version });
+  expect(plan(null)).toMatchObject({ counting: true, version: 0 });
+  expect(plan(0)).toBe('wait');
+  all.open({ feed: 'train', opening: { ...OPENING, shards: 'equal', counts: [1, 1] } });
+  expect(plan(null)).toMatchObject({ counting: false });
 });
 
 test('a stream is read as one feed of any number of micro-batches, whose own feeds are forgotten', () => {

@@ -14,10 +14,13 @@ import {
 import { TonyError } from '../../platform/errors.ts';
 import type { Logger } from '../../platform/log.ts';
 import type { Requester } from './dispatcher.ts';
-import { FeedStream, type MicroBatch, readerQuestion, SOURCE_LOST_MS, sourceQuestion } from './feed-stream.ts';
+import { FeedStream, type MicroBatch, readerQuestion, sourceQuestion } from './feed-stream.ts';
 import { PartitionFeed, type StoredPartitionFeed } from './partition-feed.ts';
+import { SourceLife } from './source-life.ts';
 
 const MAXIMUM_FEEDS = 64;
+/** Version of the plan while the source counts its records. */
+const COUNTING = 0;
 
 const count = z.number().int().nonnegative();
 const kindQuestion = z.object({ feed: feedName, worldSize: count.min(1), door: doorAddress });
@@ -29,6 +32,7 @@ const planQuestion = z.object({
   version: count.nullable(),
 });
 const nextBatchQuestion = readerQuestion.extend({ door: doorAddress });
+const leftQuestion = z.object({ feed: feedName });
 const offerQuestion = z.object({ feed: feedName, source: z.string().max(100), partition: count });
 
 export type StoredPartitionFeeds = Readonly<Record<string, StoredPartitionFeed>>;
@@ -52,8 +56,7 @@ interface Name {
   feed: PartitionFeed | null;
   opening: z.infer<typeof feedOpening> | null;
   worldSize: number | null;
-  /** Time at which the source asked last. */
-  askedAt: number;
+  readonly source: SourceLife;
 }
 
 interface RegisteredDoor extends DoorAddress {
@@ -66,15 +69,18 @@ export class PartitionFeeds {
   readonly #names = new Map<string, Name>();
   readonly #streams = new Map<string, FeedStream>();
   readonly #doors = new Map<string, RegisteredDoor>();
+  /** Time in ms since which there has been no new door. */
+  #doorsSince: number;
 
   constructor(options: PartitionFeedsOptions) {
     this.#options = options;
+    this.#doorsSince = options.now();
   }
 
   restore(stored: StoredPartitionFeeds): void {
     for (const [name, each] of Object.entries(stored)) {
       const feed = PartitionFeed.restore(each, this.#options.firstVersion);
-      this.#names.set(name, { feed, opening: feed.opening, worldSize: feed.worldSize, askedAt: this.#options.now() });
+      this.#names.set(name, { feed, opening: feed.opening, worldSize: feed.worldSize, source: new SourceLife(this.#options.now()) });
     }
   }
 
@@ -91,7 +97,11 @@ export class PartitionFeeds {
     }
     const name = this.#name(feed);
     this.#read(feed, name, worldSize);
-    return name.feed === null ? 'wait' : 'partitions';
+    if (name.feed !== null) {
+      return 'partitions';
+    }
+    this.#requireSource(feed, name);
+    return 'wait';
   }
 
   /** Returns the names of the feeds that programs read, but no Spark program sends. */
@@ -119,6 +129,7 @@ export class PartitionFeeds {
       this.#read(report.feed, name, report.worldSize);
       const { feed } = name;
       if (feed === null) {
+        this.#requireSource(report.feed, name);
         return 'wait';
       }
       if (changed === null) {
@@ -131,11 +142,8 @@ export class PartitionFeeds {
           this.#options.changed();
         }
       }
-      if (feed.needsSource && this.#options.now() - name.askedAt > SOURCE_LOST_MS) {
-        throw new TonyError(
-          'FEED_LOST',
-          `the program that sends feed ${report.feed} has not been reachable for ${SOURCE_LOST_MS / 60_000} min`,
-        );
+      if (feed.needsSource) {
+        this.#requireSource(report.feed, name);
       }
       return feed.answerTo(report, changed);
     };
@@ -148,7 +156,7 @@ export class PartitionFeeds {
   open(body: unknown): 'opened' | 'wait' {
     const { feed, opening } = parseFeedRequest(openQuestion, body);
     const name = this.#name(feed);
-    name.askedAt = this.#options.now();
+    name.source.driverAsked(this.#options.now());
     if (name.opening !== null && name.opening.source !== opening.source) {
       throw new TonyError('USAGE', `another program already sends feed ${feed}`, {
         hint: 'A partitioned feed has one source. Give each source its own feed, or start a new job.',
@@ -162,9 +170,13 @@ export class PartitionFeeds {
   /** Returns the pieces that a source must send, or 'wait' if nothing has changed since `version`. */
   plan(body: unknown): (FeedPlan & { readonly received: PartitionFeed['received'] }) | 'wait' {
     const { feed, source, version } = parseFeedRequest(planQuestion, body);
-    const opened = this.#ofSource(feed, source);
+    const { feed: opened, source: life } = this.#ofSource(feed, source);
+    life.driverAsked(this.#options.now());
     if (opened === null) {
-      return { version: 0, needed: [], unassigned: [], counting: true, readers: 0, received: { records: 0, isAll: false } };
+      // A source that counts its records asks again and again, and so shows that it lives.
+      return version === COUNTING
+        ? 'wait'
+        : { version: COUNTING, needed: [], unassigned: [], counting: true, readers: 0, received: { records: 0, isAll: false } };
     }
     const plan = opened.plan();
     return plan.version === version ? 'wait' : { ...plan, received: opened.received };
@@ -173,7 +185,8 @@ export class PartitionFeeds {
   /** Returns the pieces to send of a partition that a source is about to compute, or 'count' if it must only count the records. */
   offer(body: unknown): readonly NeededPiece[] | 'wait' | 'count' {
     const { feed, source, partition } = parseFeedRequest(offerQuestion, body);
-    const opened = this.#ofSource(feed, source);
+    const { feed: opened, source: life } = this.#ofSource(feed, source);
+    life.taskAsked(this.#options.now());
     if (opened === null) {
       return 'count';
     }
@@ -194,7 +207,21 @@ export class PartitionFeeds {
   nextBatch(requester: Requester, body: unknown): MicroBatch | 'over' | 'wait' {
     const { door, ...question } = parseFeedRequest(nextBatchQuestion, body);
     this.#register(requester, door);
-    return this.#onStream(question.feed, (stream) => stream.next(question, this.#options.now()));
+    return this.#onStream(question.feed, (stream) => stream.next(question, this.#options.now(), this.#doorsSince));
+  }
+
+  /** The connection of a source's driver has closed before it has got an answer. */
+  driverLeft(body: unknown): void {
+    const { feed } = parseFeedRequest(leftQuestion, body);
+    const source = this.#streams.get(feed)?.source ?? this.#names.get(feed)?.source;
+    source?.driverLeft(this.#options.now());
+  }
+
+  /** @throws TonyError FEED_LOST if the source of a feed is lost. A feed without a source waits for one. */
+  #requireSource(feed: string, { opening, source }: Name): void {
+    if (opening !== null) {
+      source.require(`feed ${feed}`, this.#doorsSince, this.#options.now());
+    }
   }
 
   #onStream<Answer>(name: string, ask: (stream: FeedStream) => Answer): Answer {
@@ -228,15 +255,14 @@ export class PartitionFeeds {
     }
   }
 
-  /** Returns a source's feed, or null if the source must count its records first. */
-  #ofSource(feed: string, source: string): PartitionFeed | null {
+  /** Returns a source's feed, which is null if the source must count its records first. */
+  #ofSource(feed: string, source: string): Name {
     const name = this.#name(feed);
     // An attempt that has just started does not know a source that still counts its records.
     if (name.opening !== null && name.opening.source !== source) {
       throw new TonyError('USAGE', `this program does not send feed ${feed}`);
     }
-    name.askedAt = this.#options.now();
-    return name.feed;
+    return name;
   }
 
   /** Forgets the doors of containers whose programs have ended. */
@@ -262,6 +288,7 @@ export class PartitionFeeds {
     const before = this.#doors.get(containerId);
     this.#doors.set(containerId, { host, port, generation });
     if (before?.host !== host || before.port !== port) {
+      this.#doorsSince = this.#options.now();
       this.#publish();
     }
   }
@@ -276,7 +303,7 @@ export class PartitionFeeds {
       if (this.#names.size >= MAXIMUM_FEEDS) {
         throw new TonyError('USAGE', `a job can read at most ${MAXIMUM_FEEDS} feeds`);
       }
-      name = { feed: null, opening: null, worldSize: null, askedAt: this.#options.now() };
+      name = { feed: null, opening: null, worldSize: null, source: new SourceLife(this.#options.now()) };
       this.#names.set(feed, name);
     }
     return name;

@@ -189,13 +189,13 @@ export class JobServices {
         return await this.#held(call, answerOf);
       }
       case PARTITIONS_OPEN:
-        return this.#withUnsent(await this.#held(call, (body) => this.#partitions.open(body)));
+        return this.#withUnsent(await this.#fromSource(call, (body) => this.#partitions.open(body)));
       case PARTITIONS_OFFER:
         return await this.#held(call, (body) => this.#partitions.offer(body), OFFER_HOLD_MS);
       case PARTITIONS_PLAN:
-        return await this.#held(call, (body) => this.#partitions.plan(body));
+        return await this.#fromSource(call, (body) => this.#partitions.plan(body));
       case PARTITIONS_STREAM:
-        return this.#withUnsent(await this.#held(call, (body) => this.#partitions.stream(body)));
+        return this.#withUnsent(await this.#fromSource(call, (body) => this.#partitions.stream(body)));
       case PARTITIONS_NEXT_BATCH:
         return await this.#held(call, (body) => this.#partitions.nextBatch(call, body));
       case FEED_TAKE:
@@ -222,6 +222,16 @@ export class JobServices {
       const kind = this.#partitions.kind(call, body);
       return kind === 'wait' && this.#feeds.has((body as { feed: string }).feed) ? 'records' : kind;
     });
+  }
+
+  /** Answers the driver of a Spark program, and notes if it does not wait for the answer. */
+  async #fromSource(call: ServiceCall, ask: (body: unknown) => unknown): Promise<Answered | null> {
+    const answered = await this.#held(call, ask);
+    if (call.signal.aborted) {
+      this.#partitions.driverLeft(parseBody(call.body));
+      this.#wake();
+    }
+    return answered;
   }
 
   #withUnsent(answered: Answered | null): Answered | null {

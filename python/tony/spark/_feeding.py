@@ -226,7 +226,9 @@ class _Sender:
             if plan is None:
                 continue
             if plan["counting"]:
-                self._count(partitions)
+                # Meanwhile, the questions about the plan tell the job that this driver lives.
+                version = plan["version"]
+                self._pool.submit(self._guarded, self._count, partitions)
                 continue
             version = plan["version"]
             self._note_received(plan["received"])
@@ -300,13 +302,14 @@ class _Sender:
             self._counts = {**dict.fromkeys(range(partitions), 0), **{row[0]: row[1] for row in counted}}
             self._open_counted(partitions)
             return
-        deliveries = self._spark_job(range(partitions))
-        self._counts.update({each.partition: each.records for each in deliveries if each.state == "counted"})
-        missing = [index for index in range(partitions) if index not in self._counts]
-        if missing:
+        missing = list(range(partitions))
+        while missing and not self._closed.is_set():
+            deliveries = self._spark_job(missing)
+            self._counts.update({each.partition: each.records for each in deliveries if each.state == "counted"})
+            missing = [index for index in missing if index not in self._counts]
             self._note_failures(deliveries)
-            return
-        self._open_counted(partitions)
+        if not missing:
+            self._open_counted(partitions)
 
     def _open_counted(self, partitions: int) -> None:
         if sum(self._counts.values()) == 0:
