@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { FakePieces } from './frames/testing/pieces.ts';
+import { FakePieces, FakeStream } from './frames/testing/pieces.ts';
 import { limitEpochs } from './limit-epochs.ts';
 import { frameDataset } from './sources/frame-source.ts';
 import { fromArray } from './sources/sources.ts';
@@ -17,6 +17,12 @@ test('more epochs than the source has are refused before training begins', async
     ...{ code: 'USAGE', message: 'fit trains for 4 epochs, but the feed train has 3' },
     hint: 'Pass epochs=4 to tony.spark.run. If you omit `epochs` in fit, it trains for all epochs of the feed.',
   });
+});
+
+test('a stream has no limit that is known before', async () => {
+  const stream = frameDataset('train', new FakeStream([]), {});
+  expect(await limitEpochs('fit', stream, {})).toEqual({ epochs: Number.POSITIVE_INFINITY });
+  expect(await limitEpochs('fit', stream, { epochs: 2 })).toEqual({ epochs: 2 });
 });
 
 test('other data has no limit', async () => {

@@ -88,11 +88,14 @@ export class FakePieces implements PieceSource {
 /** Gives the micro-batches of one query to one rank. Ends with the last one. */
 export class FakeStream extends FakePieces {
   readonly #batches: readonly MicroBatch[];
+  readonly #asked: () => Promise<unknown>;
   readonly questions: StreamQuestion[] = [];
 
-  constructor(batches: readonly MicroBatch[]) {
+  /** @param asked called with each question. */
+  constructor(batches: readonly MicroBatch[], asked: () => Promise<unknown> = async () => {}) {
     super([]);
     this.#batches = batches;
+    this.#asked = asked;
   }
 
   override async isStream(): Promise<boolean> {
@@ -101,6 +104,7 @@ export class FakeStream extends FakePieces {
 
   override async nextBatch(question: StreamQuestion): Promise<MicroBatch | null> {
     this.questions.push(question);
+    await this.#asked();
     return this.#batches.find(({ number }) => number >= question.next) ?? null;
   }
 }
