@@ -95,7 +95,7 @@ export class FeedStream {
    * @param reachableSince see SourceLife.require
    * @throws TonyError FEED_LOST if the Spark program is lost, or if the program has resumed before a batch that Spark has committed
    */
-  next({ query, next, saved }: ReaderQuestion, now: number, reachableSince = 0): MicroBatch | 'over' | 'wait' {
+  next({ query, next, saved }: ReaderQuestion, now: number, reachableSince: number): MicroBatch | 'over' | 'wait' {
     this.#hasReader = true;
     if (query !== null) {
       this.#savedOf.set(query, Math.max(this.#savedOf.get(query) ?? 0, saved));
