@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
  * `npm run horovod`: builds Horovod with Gloo for the system's Python and PyTorch in `.cache/horovod`. The tests against Horovod need this
- * build. PyPI has only Horovod's sources. Requires cmake, g++, and Debian's python3-torch, libtorch-dev, python3-dev and python3-pip.
+ * build. PyPI has only Horovod's sources. Requires cmake, g++, and Debian's python3-torch, libtorch-dev, pybind11-dev,
+ * python3-dev and python3-pip.
  */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
