@@ -4,6 +4,7 @@ import type { ReadContext } from '../reading/read-context.ts';
 import type { FileFormat } from '../reading/split.ts';
 import { decoding, skipUnreadable } from './damage.ts';
 import { firstLine, type LineParser, type LineRecordOptions, lineFormat, type TextOptions } from './line-format.ts';
+import { setField } from './set-field.ts';
 
 export type CsvValue = number | boolean | string | undefined;
 export type CsvRow = Record<string, CsvValue>;
@@ -121,15 +122,6 @@ function rowParser(
     }
     return hasLabels ? { xs, ys } : xs;
   };
-}
-
-/** An assignment to a field called `__proto__` would be lost. */
-function setField(row: CsvRow, name: string, value: CsvValue): void {
-  if (name === '__proto__') {
-    Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true });
-  } else {
-    row[name] = value;
-  }
 }
 
 function requireDistinct(names: readonly string[], uri: string): void {

@@ -11,37 +11,13 @@ import {
   type Vector,
 } from 'apache-arrow';
 import type { AsyncRandomAccessFile } from 'apache-arrow/io/file';
+import { type ColumnValues, listValues, numberValues, type StoredNumbers } from '../formats/tables/column-values.ts';
 import type { ScalarKind, ValueKind } from '../formats/tables/value-kinds.ts';
 
 /*
  * The only module that imports apache-arrow. It is a bundle of its own, so that only programs that read DataFrames load it. It therefore
  * throws plain errors: an error class in this bundle would not be the one of the library.
  */
-
-/** A number array in which Arrow stores values. */
-export type StoredNumbers =
-  | Int8Array
-  | Uint8Array
-  | Int16Array
-  | Uint16Array
-  | Int32Array
-  | Uint32Array
-  | Float32Array
-  | Float64Array
-  | BigInt64Array
-  | BigUint64Array;
-
-/** One column of a record batch. */
-export interface ArrowColumn {
-  /** The stored numbers of all rows, or null for types that are not stored as numbers. */
-  readonly numbers: StoredNumbers | null;
-  /** For lists: row `row` has the items from `offsets[row]` up to, but not including, `offsets[row + 1]`. */
-  readonly list: { readonly offsets: ArrayLike<number>; readonly items: ArrowColumn } | null;
-  readonly rows: number;
-  readonly hasNulls: boolean;
-  /** Returns the stored value of a row, as value-kinds.ts describes it, or null if it is missing. */
-  get(row: number): unknown;
-}
 
 export interface ArrowField {
   readonly name: string;
@@ -124,7 +100,7 @@ export class ArrowStream {
   }
 
   /** Reads columns of a record batch. */
-  async read(index: number, columns: readonly number[]): Promise<ArrowColumn[]> {
+  async read(index: number, columns: readonly number[]): Promise<ColumnValues[]> {
     const { from, to } = this.#batches[index] as StoredBatch;
     const reader = RecordBatchReader.from(joined(this.#schema, await readBytes(this.#file, from, to)));
     const [batch] = [...reader];
@@ -197,31 +173,18 @@ function scalarKindOf(type: DataType): ScalarKind | null {
   return ticksPerMillisecond === undefined ? null : { ticksPerMillisecond };
 }
 
-function columnOf(vector: Vector): ArrowColumn {
+function columnOf(vector: Vector): ColumnValues {
   const { type, nullCount, length: rows } = vector;
   const data = vector.data[0] as Data;
-  const isValid = nullCount === 0 ? () => true : (row: number) => vector.isValid(row);
-  const hasNulls = nullCount > 0;
+  const isValid = nullCount === 0 ? null : (row: number) => vector.isValid(row);
   if (DataType.isList(type) || DataType.isLargeList(type) || DataType.isFixedSizeList(type)) {
-    const items = columnOf(vector.getChildAt(0) as Vector);
     const offsets: ArrayLike<number> = DataType.isFixedSizeList(type)
       ? Float64Array.from({ length: rows + 1 }, (_, row) => row * type.listSize)
       : Float64Array.from(data.valueOffsets as Iterable<number | bigint>, Number);
-    const { numbers } = items;
-    const get = (row: number) => {
-      const [from, to] = [offsets[row] as number, offsets[row + 1] as number];
-      if (!isValid(row)) {
-        return null;
-      }
-      return numbers !== null && !items.hasNulls
-        ? numbers.subarray(from, to)
-        : Array.from({ length: to - from }, (_, item) => items.get(from + item));
-    };
-    return { numbers: null, list: { offsets, items }, rows, hasNulls, get };
+    return listValues(offsets, rows, columnOf(vector.getChildAt(0) as Vector), isValid);
   }
   if (DataType.isInt(type) || DataType.isFloat(type) || DataType.isDate(type) || DataType.isTimestamp(type)) {
-    const numbers = (data.values as StoredNumbers).subarray(0, rows) as StoredNumbers;
-    return { numbers, list: null, rows, hasNulls, get: (row) => (isValid(row) ? numbers[row] : null) };
+    return numberValues((data.values as StoredNumbers).subarray(0, rows) as StoredNumbers, isValid);
   }
-  return { numbers: null, list: null, rows, hasNulls, get: (row) => vector.get(row) };
+  return { numbers: null, list: null, rows, hasNulls: nullCount > 0, get: (row) => vector.get(row) };
 }

@@ -2,16 +2,35 @@ import { anySignal } from '../../../platform/async/any-signal.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { shuffledOrder } from '../../../platform/random.ts';
 import { undecodable } from '../formats/damage.ts';
+import type { ColumnValues } from '../formats/tables/column-values.ts';
+import { type TableColumn, TablePart } from '../formats/tables/table-part.ts';
 import { columnConverter, selectColumns, type TableOptions } from '../formats/tables/table-values.ts';
 import type { FieldKind } from '../formats/tables/value-kinds.ts';
 import type { ArrowField } from './arrow-stream.ts';
-import { type FrameColumn, FramePart } from './frame-part.ts';
 import type { FramePiece, PiecePosition, PieceSource } from './piece-source.ts';
 import type { StreamPlace } from './stream-place.ts';
 
+/** The rows of one record batch, in the order in which they are read. */
+export class FramePart extends TablePart {
+  /** Number of records of the epoch before this part. */
+  readonly position: number;
+  /** Size of one row in bytes. */
+  readonly rowBytes: number;
+
+  constructor(
+    columns: readonly TableColumn[],
+    stored: readonly ColumnValues[],
+    { position, rowBytes, ...place }: { order: Uint32Array; position: number; rowBytes: number; whereOf: (row: number) => string },
+  ) {
+    super(columns, stored, place);
+    this.position = position;
+    this.rowBytes = rowBytes;
+  }
+}
+
 /** The columns that a program reads. */
 interface OpenColumns {
-  readonly columns: readonly FrameColumn[];
+  readonly columns: readonly TableColumn[];
   /** The index of each column in the file. */
   readonly indices: readonly number[];
 }
@@ -40,11 +59,6 @@ export class FramePass {
     this.#feed = feed;
     this.#options = options;
     this.#parts = this.#read(read, anySignal([signal, this.#abort.signal]));
-  }
-
-  /** The columns of the parts. Known after the first part. */
-  get columns(): readonly FrameColumn[] {
-    return this.#open?.columns ?? [];
   }
 
   async next(): Promise<FramePart | null> {
@@ -120,7 +134,7 @@ export class FramePass {
           seed === null ? Uint32Array.from({ length: size }, (_, row) => row) : shuffledOrder(size, seed, epoch, partition, batch);
         const stored = await decodingAsync(where, () => stream.read(batch, indices));
         const rowBytes = stream.bytesOf(batch) / size;
-        yield new FramePart(columns, stored, { order: order.subarray(skip), position: records, rowBytes, where });
+        yield new FramePart(columns, stored, { order: order.subarray(skip), position: records, rowBytes, whereOf: () => where });
         records += size - skip;
         skip = 0;
       }

@@ -19,7 +19,7 @@ import { dispatchNode } from '../reading/dispatched.ts';
 import type { DatasetNode, EpochLimit, SplitList } from '../reading/read-context.ts';
 import { batchNode } from '../transforms/batch.ts';
 import { CacheNode, type CacheOptions } from '../transforms/cache.ts';
-import type { Batched } from '../transforms/collate.ts';
+import { type Batched, collate } from '../transforms/collate.ts';
 import { concatenateNode } from '../transforms/concatenate.ts';
 import { type InterleaveOptions, interleaveNode } from '../transforms/interleave.ts';
 import { filterNode, flatMapNode, mapNode, parallelMapNode } from '../transforms/map.ts';
@@ -143,8 +143,8 @@ export class Dataset<T> implements AsyncIterable<T> {
    */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<Batched<T>> {
     checkOptionValues('paddedBatch', options, PADDED_BATCH);
-    const prepare = (items: readonly T[], first: number) => pad(items, options, first);
-    const node = batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false, prepare);
+    const combine = (items: readonly T[], first: number) => collate(pad(items, options, first), first);
+    const node = batchNode(this.node, wholeNumber('batch size', size), options.dropRemainder ?? false, combine);
     return new Dataset(node, true, this.epochLimit);
   }
 

@@ -1,6 +1,7 @@
 import { checkOptionValues, isObject, isTextNotEmpty, isTexts, type OptionRules } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
+import { batchOfRows } from '../formats/tables/table-part.ts';
 import type { TableOptions, TableRow } from '../formats/tables/table-values.ts';
 import type { TableValue } from '../formats/tables/value-kinds.ts';
 import {
@@ -11,8 +12,7 @@ import {
   trainingBatch,
   trainingRow,
 } from '../frames/chosen-columns.ts';
-import { type BatchRows, batchOfRows, type FramePart } from '../frames/frame-part.ts';
-import { FramePass } from '../frames/frame-pass.ts';
+import { type FramePart, FramePass } from '../frames/frame-pass.ts';
 import { type PieceSource, TaskPieces } from '../frames/piece-source.ts';
 import { type DatasetNode, type EpochLimit, type ReadContext, refuseSplits } from '../reading/read-context.ts';
 import { CHUNK_ELEMENTS, type Chunk, type ChunkStream } from '../reading/stream.ts';
@@ -168,7 +168,7 @@ class BatchStream implements ChunkStream<unknown> {
   }
 
   async next(): Promise<Chunk<unknown> | null> {
-    const rows: BatchRows[] = [];
+    const rows: { readonly part: FramePart; readonly from: number; readonly to: number }[] = [];
     let size = 0;
     while (size < this.#size) {
       if (this.#part === null || this.#used === this.#part.size) {
@@ -188,7 +188,7 @@ class BatchStream implements ChunkStream<unknown> {
     if (first === undefined || (this.#dropRemainder && size < this.#size)) {
       return null;
     }
-    const batch = batchOfRows(this.#pass.columns, rows, this.#first);
+    const batch = batchOfRows(rows, this.#first);
     this.#first += size;
     const item = this.#training === null ? batch : trainingBatch(batch, this.#training);
     return { items: [item], from: first.part.position + first.from, bytes: first.part.rowBytes * size };

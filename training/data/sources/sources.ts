@@ -37,6 +37,7 @@ import { zipNode } from '../transforms/zip.ts';
 import { Dataset, nodeOf } from './dataset.ts';
 import { FileSource } from './file-source.ts';
 import { type ImageElement, type ImageOptions, imageNode, labelledImages } from './image-files.ts';
+import { tableNode } from './table-node.ts';
 
 /**
  * Yields elements from memory or from a function. Each reader iterates over all elements and uses its share.
@@ -281,12 +282,13 @@ export function idx(files: Files | Readonly<Record<string, Files>>, options: Idx
 /**
  * Reads rows from Parquet files as objects with one field per column. Reads only the selected `columns`. Dates become days since 1970, and
  * timestamps milliseconds since 1970. Lists of numbers become typed arrays, and bytes become Buffers. A missing value is an error unless
- * `fill` replaces it. Large files are split among the ranks by row groups.
+ * `fill` replaces it. Large files are split among the ranks by row groups. `batch` directly after this function copies whole columns, without
+ * an object for each row.
  * @throws TonyError DATA_INVALID, while elements are read, if a file is damaged or no tensor can hold a type or value.
  */
 export function parquet<Row = TableRow>(files: Files, options: ParquetOptions & SourceOptions = {}): Dataset<Row> {
   checkSourceOptions('parquet', options);
-  return new Dataset(new FileSource(files, parquetFormat(options), options)) as unknown as Dataset<Row>;
+  return new Dataset(tableNode(new FileSource(files, parquetFormat(options), options))) as unknown as Dataset<Row>;
 }
 
 /**

@@ -4,15 +4,14 @@ import { type Batched, collate } from './collate.ts';
 
 /**
  * Combines elements into batches.
- * @param prepare gives all elements in a batch the same shape, for example by padding. It receives the elements of the batch and the number
- *   of the first one.
+ * @param combine receives the elements of a batch and the number of the first one.
  */
-export function batchNode<T>(
+export function batchNode<T, Batch = Batched<T>>(
   inner: DatasetNode<T>,
   size: number,
   dropRemainder: boolean,
-  prepare = (items: readonly T[], _first: number): readonly T[] => items,
-): DatasetNode<Batched<T>> {
+  combine: (items: readonly T[], first: number) => Batch = collate as (items: readonly T[], first: number) => Batch,
+): DatasetNode<Batch> {
   return {
     open(context, state) {
       const cursor = new Cursor((at) => inner.open(context, at), state);
@@ -24,7 +23,7 @@ export function batchNode<T>(
           if (items.length === 0 || (dropRemainder && items.length < size)) {
             return null;
           }
-          const batch = collate(prepare(items, first), first);
+          const batch = combine(items, first);
           first += items.length;
           return { items: [batch], from, bytes };
         },

@@ -4,7 +4,8 @@ import { FileStorage } from '../../../../storage/file-storage.ts';
 import { avro, parquet } from '../../sources/sources.ts';
 import { folderWith } from '../../testing/files.ts';
 import { parseAvroSchema } from './avro-schema.ts';
-import { checkChunk, type LeafColumn } from './parquet-pages.ts';
+import { decodeNumbers } from './parquet-numbers.ts';
+import { checkContents, type LeafColumn, pagesOf } from './parquet-pages.ts';
 
 /*
  * Small files that declare much data. Without bounds, each of them takes all memory, or more time than a test can wait.
@@ -184,7 +185,10 @@ describe('Parquet pages', () => {
     const bytes = Buffer.concat([varint(length * 2), Buffer.from([level])]);
     return Buffer.concat([uint32(bytes.length), bytes]);
   };
-  const check = (chunk: Buffer, own: Partial<LeafColumn> = {}, bytes = 1000) => checkChunk(chunk, { ...leaf, ...own }, { bytes });
+  const check = (chunk: Buffer, own: Partial<LeafColumn> = {}) => {
+    const [column, budget] = [{ ...leaf, ...own }, { bytes: 1000 }];
+    return checkContents(pagesOf(chunk, column, budget), column, budget);
+  };
 
   test('a sound page passes', () => {
     expect(check(page(8, Buffer.concat([run(8, 1), Buffer.alloc(64)])))).toEqual([]);
@@ -217,6 +221,64 @@ describe('Parquet pages', () => {
     ],
   ])('%s cause an error before memory is allocated', (_, chunk, own, message) => {
     expect(() => check(chunk, own)).toThrow(message);
+  });
+
+  const dictionary = (values: number, contents: Buffer): Buffer =>
+    Buffer.concat([thrift({ 1: 2, 2: contents.length, 3: contents.length, 7: thrift({ 1: values, 2: 0 }) }), contents]);
+  const decode = (chunk: Buffer, own: Partial<LeafColumn> = {}) => {
+    const column = { ...leaf, ...own };
+    return decodeNumbers(pagesOf(chunk, column, { bytes: 1000 }), column, 8, (data) => data);
+  };
+  /** Indices of one bit each: a run of the same index. */
+  const indices = (length: number, index: number): Buffer => Buffer.concat([Buffer.from([1]), varint(length * 2), Buffer.from([index])]);
+  const two = Buffer.concat([long(0), Buffer.alloc(7), Buffer.from([9]), Buffer.alloc(7)]);
+
+  test('a column of numbers is decoded, unless a value is missing', () => {
+    const chunk = Buffer.concat([dictionary(2, two), page(8, Buffer.concat([run(8, 1), indices(8, 1)]), 8)]);
+    expect(decode(chunk)?.numbers).toEqual(new BigInt64Array(8).fill(9n));
+    expect(decode(page(8, run(8, 0)))).toBeNull();
+  });
+
+  test.each<[string, Buffer, Partial<LeafColumn>, RegExp]>([
+    [
+      'an index beyond the dictionary',
+      Buffer.concat([dictionary(1, two), page(8, Buffer.concat([run(8, 1), indices(8, 1)]), 8)]),
+      {},
+      /value 1 of/,
+    ],
+    ['a page without its dictionary', page(8, Buffer.concat([run(8, 1), indices(8, 0)]), 8), {}, /value 0 of a dictionary with 0 values/],
+    [
+      'a dictionary of too few bytes',
+      Buffer.concat([dictionary(3, two), page(8, run(8, 1))]),
+      {},
+      /declares values of 24 bytes, but contains 16/,
+    ],
+    [
+      'bit-packed indices of too few bytes',
+      Buffer.concat([dictionary(2, two), page(8, Buffer.concat([run(8, 1), Buffer.from([9, 3, 1])]), 8)]),
+      {},
+      /ends within/,
+    ],
+    [
+      'fewer values than the footer declares',
+      page(7, Buffer.concat([run(7, 1), Buffer.alloc(56)])),
+      {},
+      /declare 7 values, but the footer 8/,
+    ],
+    [
+      'fewer rows than the footer declares',
+      page(8, Buffer.concat([uint32(2), Buffer.from([3, 0b1111_1100]), run(8, 1), Buffer.alloc(64)])),
+      { maxRepetitionLevel: 1 },
+      /has 2 rows instead of 8/,
+    ],
+    [
+      'values before the first list',
+      page(8, Buffer.concat([run(8, 1), run(8, 1), Buffer.alloc(64)])),
+      { maxRepetitionLevel: 1 },
+      /begins within a list/,
+    ],
+  ])('%s cause an error when numbers are decoded', (_, chunk, own, message) => {
+    expect(() => decode(chunk, own)).toThrow(message);
   });
 });
 

@@ -1,4 +1,4 @@
-import type { ColumnMetaData, Compressors, FileMetaData, ParquetParsers, RowGroup } from 'hyparquet';
+import type { ColumnMetaData, CompressionCodec, Compressors, FileMetaData, ParquetParsers, RowGroup } from 'hyparquet';
 import { messageOf, TonyError } from '../../../../platform/errors.ts';
 import type { DataFile } from '../../reading/file-set.ts';
 import type { ReadContext } from '../../reading/read-context.ts';
@@ -6,11 +6,15 @@ import type { FileFormat } from '../../reading/split.ts';
 import { decoding, undecodable } from '../damage.ts';
 import { readRange } from '../file-bytes.ts';
 import { decodeUtf8 } from '../utf8.ts';
+import type { ColumnValues } from './column-values.ts';
 import { unpackBrotli, unpackGzip, unpackLz4, unpackSnappy, unpackZstandard } from './decompress.ts';
-import { type ContentCheck, checkChunk, type GroupBudget } from './parquet-pages.ts';
+import { decodeNumbers, type Unpack } from './parquet-numbers.ts';
+import { type ContentCheck, checkContents, type GroupBudget, type LeafColumn, type Page, pagesOf } from './parquet-pages.ts';
 import { columnsOf, leavesOf, parquetKind, type SchemaNode, type StoredColumn, storedColumn } from './parquet-schema.ts';
 import { ThriftCursor } from './parquet-thrift.ts';
-import { type Converter, columnConverter, selectColumns, type TableOptions, type TableRow } from './table-values.ts';
+import { placesIn, type RowPlace, type TableColumn, TablePart } from './table-part.ts';
+import { columnConverter, selectColumns, type TableOptions } from './table-values.ts';
+import { arrayOf, type ValueKind } from './value-kinds.ts';
 
 /** hyparquet returns stored values; value-kinds.ts converts them. */
 const PARSERS: Partial<ParquetParsers> = {
@@ -25,49 +29,74 @@ const CHUNK_DISTANCE = 2n ** 40n;
 const MAX_GAP_BYTES = 64 * 1024;
 
 interface ColumnRead {
-  readonly values: ArrayLike<unknown>;
+  readonly values: ColumnValues;
   /** Number of bytes read from storage. */
   readonly bytes: number;
 }
 
+/** A chunk of a column, which contains the values of one leaf in a row group. */
+interface Chunk {
+  readonly metadata: ColumnMetaData;
+  readonly leaf: LeafColumn;
+  readonly bytes: ArrayBuffer;
+  readonly pages: readonly Page[];
+}
+
 /**
  * Reads and decodes the chunks of one column in a row group. Checks them before memory is allocated.
- * @param chunks the metadata of the column's chunks, one for each leaf.
+ * @param metadata the metadata of the column's chunks, one for each leaf.
  * @throws Error if the chunks are damaged, or need more memory than the budget allows.
  */
 async function readStoredColumn(
   file: DataFile,
-  column: StoredColumn,
-  chunks: readonly ColumnMetaData[],
+  { stored, kind }: Column,
+  metadata: readonly ColumnMetaData[],
   rows: number,
   budget: GroupBudget,
   context: ReadContext,
 ): Promise<ColumnRead> {
-  const ranges = chunks.map(rangeOf);
+  const ranges = metadata.map(rangeOf);
   const buffers = await readRanges(file, ranges, context);
-  const checks = new Map<ArrayBufferLike, ContentCheck[]>();
-  for (const [index, { num_values, codec }] of chunks.entries()) {
-    const leaf = column.leaves[index];
-    const buffer = buffers[index];
-    if (leaf === undefined || buffer === undefined) {
+  const chunks = metadata.map((each, index): Chunk => {
+    const [own, bytes] = [stored.leaves[index], buffers[index]];
+    if (own === undefined || bytes === undefined) {
       throw new Error('a column lacks a chunk');
     }
-    const isCompressed = codec !== 'UNCOMPRESSED';
-    checks.set(buffer, checkChunk(new Uint8Array(buffer), { ...leaf, isCompressed, values: Number(num_values) }, budget));
+    const leaf = { ...own, isCompressed: each.codec !== 'UNCOMPRESSED', values: Number(each.num_values) };
+    return { metadata: each, leaf, bytes, pages: pagesOf(new Uint8Array(bytes), leaf, budget) };
+  });
+  const values = (await decodeColumn(chunks, kind, rows)) ?? (await decodeByHyparquet(chunks, stored, rows, budget));
+  return { values, bytes: ranges.reduce((sum, [from, to]) => sum + to - from, 0) };
+}
+
+async function decodeColumn(chunks: readonly Chunk[], kind: ValueKind, rows: number): Promise<ColumnValues | null> {
+  const [chunk] = chunks;
+  const item = typeof kind === 'object' && 'list' in kind ? kind.list : kind;
+  if (chunk === undefined || arrayOf(item) === null) {
+    return null;
   }
-  const slice = (from: number): ArrayBuffer => buffers[Number(BigInt(from) / CHUNK_DISTANCE) - 1] as ArrayBuffer;
+  const { pages, leaf, metadata } = chunk;
+  const unpack = (await unpackers())[metadata.codec] ?? null;
+  return unpack === null && leaf.isCompressed ? null : decodeNumbers(pages, leaf, rows, unpack ?? ((data) => data));
+}
+
+async function decodeByHyparquet(chunks: readonly Chunk[], column: StoredColumn, rows: number, budget: GroupBudget): Promise<ColumnValues> {
+  const checks = new Map<ArrayBufferLike, ContentCheck[]>(
+    chunks.map(({ bytes, pages, leaf }) => [bytes, checkContents(pages, leaf, budget)]),
+  );
+  const slice = (from: number): ArrayBuffer => (chunks[Number(BigInt(from) / CHUNK_DISTANCE) - 1] as Chunk).bytes;
   const { parquetScan } = await import('hyparquet');
   const scan = await parquetScan({
     file: { byteLength: Number.MAX_SAFE_INTEGER, slice },
     metadata: metadataOf(column, chunks, rows),
-    compressors: await compressors(checks),
+    compressors: checkedUnpackers(await unpackers(), checks),
     parsers: PARSERS,
     utf8: false,
     geoparquet: false,
     useOffsetIndex: false,
   });
   const values = await scan.readColumn({ column: '0', rowStart: 0, rowEnd: rows });
-  return { values, bytes: ranges.reduce((sum, [from, to]) => sum + to - from, 0) };
+  return { numbers: null, list: null, rows, hasNulls: true, get: (row) => values[row] };
 }
 
 function rangeOf({ dictionary_page_offset, data_page_offset, total_compressed_size }: ColumnMetaData): readonly [from: number, to: number] {
@@ -99,8 +128,8 @@ async function readRanges(
   return ranges.map(([start, end]) => buffer.slice(start - from, end - from));
 }
 
-function metadataOf({ schema, leaves }: StoredColumn, chunks: readonly ColumnMetaData[], rows: number): FileMetaData {
-  const columns = chunks.map((chunk, index): RowGroup['columns'][number] => {
+function metadataOf({ schema, leaves }: StoredColumn, chunks: readonly Chunk[], rows: number): FileMetaData {
+  const columns = chunks.map(({ metadata }, index): RowGroup['columns'][number] => {
     const leaf = leaves[index];
     return {
       file_offset: 0n,
@@ -108,10 +137,10 @@ function metadataOf({ schema, leaves }: StoredColumn, chunks: readonly ColumnMet
         type: leaf?.type as ColumnMetaData['type'],
         encodings: [],
         path_in_schema: [...(leaf?.path ?? [])],
-        codec: chunk.codec,
-        num_values: chunk.num_values,
-        total_uncompressed_size: chunk.total_uncompressed_size,
-        total_compressed_size: chunk.total_compressed_size,
+        codec: metadata.codec,
+        num_values: metadata.num_values,
+        total_uncompressed_size: metadata.total_uncompressed_size,
+        total_compressed_size: metadata.total_compressed_size,
         data_page_offset: CHUNK_DISTANCE * BigInt(index + 1),
       },
     };
@@ -120,18 +149,36 @@ function metadataOf({ schema, leaves }: StoredColumn, chunks: readonly ColumnMet
   return { version: 1, schema: [...schema], num_rows: BigInt(rows), row_groups: [group], metadata_length: 0 };
 }
 
-type Unpack = (data: Uint8Array, length: number) => Uint8Array;
+type Unpackers = Partial<Record<CompressionCodec, Unpack>>;
 
-async function compressors(checks: ReadonlyMap<ArrayBufferLike, ContentCheck[]>): Promise<Compressors> {
+async function unpackers(): Promise<Unpackers> {
   const lz4 = await unpackLz4();
-  // checkChunk has checked the declared length.
-  const checked =
+  // pagesOf has checked the declared length.
+  const exact =
     (unpack: Unpack): Unpack =>
     (data, length) => {
       const unpacked = unpack(data, length);
       if (unpacked.length !== length) {
         throw new Error(`a page has ${unpacked.length} bytes instead of ${length}`);
       }
+      return unpacked;
+    };
+  return {
+    SNAPPY: exact(unpackSnappy),
+    GZIP: exact(unpackGzip),
+    ZSTD: exact(unpackZstandard),
+    BROTLI: exact(unpackBrotli),
+    LZ4: exact(lz4.hadoop),
+    LZ4_RAW: exact(lz4.raw),
+  };
+}
+
+/** Returns functions that check the contents of each page that they decompress. */
+function checkedUnpackers(unpackers: Unpackers, checks: ReadonlyMap<ArrayBufferLike, ContentCheck[]>): Compressors {
+  const checked =
+    (unpack: Unpack): Unpack =>
+    (data, length) => {
+      const unpacked = unpack(data, length);
       const check = checks.get(data.buffer)?.shift();
       if (check === undefined) {
         throw new Error('a page has no header');
@@ -139,14 +186,7 @@ async function compressors(checks: ReadonlyMap<ArrayBufferLike, ContentCheck[]>)
       check(unpacked);
       return unpacked;
     };
-  return {
-    SNAPPY: checked(unpackSnappy),
-    GZIP: checked(unpackGzip),
-    ZSTD: checked(unpackZstandard),
-    BROTLI: checked(unpackBrotli),
-    LZ4: checked(lz4.hadoop),
-    LZ4_RAW: checked(lz4.raw),
-  };
+  return Object.fromEntries(Object.entries(unpackers).map(([codec, unpack]) => [codec, checked(unpack)]));
 }
 
 export interface ParquetOptions extends TableOptions {
@@ -170,7 +210,7 @@ const DECODING_BYTES = 16;
  * Creates the format for Parquet files. Reads one row group at a time, and only the selected columns. A row group belongs to the split that
  * contains its first byte. Positions are [row group, row].
  */
-export function parquetFormat(options: ParquetOptions): FileFormat<TableRow> {
+export function parquetFormat(options: ParquetOptions): FileFormat<RowPlace> {
   return {
     isSplittable: () => true,
     async borders(file, context) {
@@ -183,11 +223,11 @@ export function parquetFormat(options: ParquetOptions): FileFormat<TableRow> {
         if (group.offset < from || group.offset >= to || group.index < firstGroup) {
           continue;
         }
-        const rows = await readGroup(group);
+        const { part, bytes } = await readGroup(group);
         const start = group.index === firstGroup ? firstRow : 0;
-        for (let at = start; at < rows.count; at += ROWS_PER_CHUNK) {
-          const end = Math.min(rows.count, at + ROWS_PER_CHUNK);
-          yield { items: rows.slice(at, end), from: [group.index, at], bytes: ((end - at) / rows.count) * rows.bytes };
+        for (let at = start; at < part.size; at += ROWS_PER_CHUNK) {
+          const items = placesIn(part, at, Math.min(part.size, at + ROWS_PER_CHUNK));
+          yield { items, from: [group.index, at], bytes: (items.length / part.size) * bytes };
         }
       }
     },
@@ -203,22 +243,19 @@ interface Group {
   readonly chunks: readonly ColumnMetaData[];
 }
 
-interface Rows {
-  readonly count: number;
+interface GroupRows {
+  readonly part: TablePart;
   /** Number of bytes read from storage. */
   readonly bytes: number;
-  slice(from: number, to: number): TableRow[];
 }
 
 interface OpenedParquet {
   readonly groups: readonly Group[];
-  readGroup(group: Group): Promise<Rows>;
+  readGroup(group: Group): Promise<GroupRows>;
 }
 
 /** A selected column. */
-interface Column {
-  readonly name: string;
-  readonly convert: Converter;
+interface Column extends TableColumn {
   readonly stored: StoredColumn;
   /** Index of the column's first chunk in a row group. */
   readonly firstChunk: number;
@@ -232,14 +269,13 @@ async function openParquet(file: DataFile, options: ParquetOptions, context: Rea
   const columns = selectedColumns(nodes, options, file.uri);
   const leaves = nodes.reduce((sum, node) => sum + leavesOf(node), 0);
   const groups = decoding(damaged, () => groupsOf(metadata.row_groups, leaves, file));
-  const readGroup = async (group: Group): Promise<Rows> => {
+  const readGroup = async (group: Group): Promise<GroupRows> => {
     checkSize(group, columns, maxGroupBytes, file);
     const reads = await readColumns(file, columns, group, { bytes: maxGroupBytes }, context);
-    return {
-      count: group.rows,
-      bytes: reads.reduce((sum, { bytes }) => sum + bytes, 0),
-      slice: (from, to) => Array.from({ length: to - from }, (_, index) => rowAt(columns, reads, from + index, group, file)),
-    };
+    const order = Uint32Array.from({ length: group.rows }, (_, row) => row);
+    const values = reads.map((read) => read.values);
+    const part = new TablePart(columns, values, { order, whereOf: (row) => `${file.uri}, row ${group.firstRow + row}` });
+    return { part, bytes: reads.reduce((sum, { bytes }) => sum + bytes, 0) };
   };
   return { groups, readGroup };
 }
@@ -253,16 +289,8 @@ function selectedColumns(nodes: readonly SchemaNode[], options: ParquetOptions, 
   });
   return selectColumns(all, options, uri).map(({ name, node, firstChunk }) => {
     const kind = parquetKind(node, `${uri}: column ${name}`);
-    return { name, convert: columnConverter({ name, kind }, options, uri), stored: storedColumn(node), firstChunk };
+    return { name, kind, convert: columnConverter({ name, kind }, options, uri), stored: storedColumn(node), firstChunk };
   });
-}
-
-function rowAt(columns: readonly Column[], reads: readonly ColumnRead[], at: number, group: Group, file: DataFile): TableRow {
-  try {
-    return Object.fromEntries(columns.map(({ name, convert }, index) => [name, convert(reads[index]?.values[at])]));
-  } catch (error) {
-    throw undecodable(error, `${file.uri}, row ${group.firstRow + at}`);
-  }
 }
 
 async function readMetadata(file: DataFile, context: ReadContext): Promise<FileMetaData> {
@@ -352,7 +380,7 @@ async function readColumns(
   const reads: ColumnRead[] = [];
   for (let at = 0; at < columns.length && group.rows > 0; at += CONCURRENT_COLUMNS) {
     const some = columns.slice(at, at + CONCURRENT_COLUMNS);
-    const read = some.map((column) => readStoredColumn(file, column.stored, chunksOf(group, column), group.rows, budget, context));
+    const read = some.map((column) => readStoredColumn(file, column, chunksOf(group, column), group.rows, budget, context));
     // If one read fails, the code still waits for the others, because nothing would handle their errors later.
     for (const [index, result] of (await Promise.allSettled(read)).entries()) {
       if (result.status === 'rejected') {

@@ -1,161 +1,5 @@
+import { byteOf, checkDelta, levelWidth, type PageCursor, passRuns, readDelta, readInt32 } from './parquet-encodings.ts';
 import { ThriftCursor } from './parquet-thrift.ts';
-
-/*
- * Checks of Parquet's encodings (Encodings.md of Apache Parquet): how many values a sequence declares, without storing them.
- *
- *   RLE/bit-packing   runs, each a varint header: (groups << 1 | 1) and groups of 8 bit-packed values, or (length << 1) and one value
- *   delta             block size, miniblocks per block, number of values, first value (zigzag); blocks of a minimum (zigzag), a bit width
- *                     (a byte) per miniblock, and the bit-packed miniblocks
- */
-
-/** A position in a page. */
-interface PageCursor {
-  readonly bytes: Uint8Array;
-  at: number;
-}
-
-const MAX_BLOCK = 2 ** 20;
-
-/** Returns the number of bits that levels up to `max` take. */
-function levelWidth(max: number): number {
-  return 32 - Math.clz32(max);
-}
-
-/**
- * Moves behind a sequence of runs.
- * @param counted the value to count. Null counts nothing.
- * @returns how many of the values equal `counted`.
- * @throws Error if a run is longer than the sequence.
- */
-function passRuns(cursor: PageCursor, width: number, count: number, counted: number | null): number {
-  let seen = 0;
-  let found = 0;
-  while (seen < count) {
-    const header = varint(cursor);
-    if (header % 2 === 1) {
-      const values = 8 * Math.floor(header / 2);
-      found += counted === null ? 0 : countPacked(cursor, width, Math.min(values, count - seen), counted);
-      move(cursor, (values / 8) * width);
-      seen += values;
-    } else {
-      const run = header / 2;
-      if (run > count - seen) {
-        throw new Error(`a run of ${run} values exceeds the ${count} values of its page`);
-      }
-      let value = 0;
-      for (let index = 0; index < Math.ceil(width / 8); index++) {
-        value += byteOf(cursor) * 256 ** index;
-      }
-      found += value === counted ? run : 0;
-      seen += run;
-    }
-  }
-  return found;
-}
-
-function countPacked({ bytes, at }: PageCursor, width: number, count: number, counted: number): number {
-  let found = 0;
-  for (let index = 0; index < count; index++) {
-    found += bitsAt(bytes, at * 8 + index * width, width) === counted ? 1 : 0;
-  }
-  return found;
-}
-
-/** Reads up to 32 bits, the least significant first. */
-function bitsAt(bytes: Uint8Array, from: number, width: number): number {
-  let value = 0;
-  for (let read = 0; read < width; ) {
-    const bit = (from + read) % 8;
-    const taken = Math.min(8 - bit, width - read);
-    const byte = bytes[(from + read - bit) / 8];
-    if (byte === undefined) {
-      throw endsEarly();
-    }
-    value += ((byte >> bit) & ((1 << taken) - 1)) * 2 ** read;
-    read += taken;
-  }
-  return value;
-}
-
-/** Checks the header of a delta-encoded sequence, without moving the cursor. */
-function checkDelta({ bytes, at }: PageCursor): void {
-  readDeltaHeader({ bytes, at });
-}
-
-function readDeltaHeader(cursor: PageCursor): { readonly miniblocks: number; readonly perMiniblock: number } {
-  const block = varint(cursor);
-  const miniblocks = varint(cursor);
-  varint(cursor);
-  if (block === 0 || block > MAX_BLOCK || miniblocks === 0 || block % miniblocks !== 0) {
-    throw new Error(`a block has ${block} values in ${miniblocks} parts`);
-  }
-  return { miniblocks, perMiniblock: block / miniblocks };
-}
-
-/** Reads delta-encoded 32-bit integers, and moves behind them. */
-function readDelta(cursor: PageCursor, count: number): Int32Array {
-  const { miniblocks, perMiniblock } = readDeltaHeader(cursor);
-  const values = new Int32Array(count);
-  let value = zigzag(cursor);
-  values[0] = value;
-  for (let index = 1; index < count; ) {
-    const least = zigzag(cursor);
-    const widths = cursor.at;
-    move(cursor, miniblocks);
-    for (let part = 0; part < miniblocks && index < count; part++) {
-      const width = cursor.bytes[widths + part] as number;
-      if (width > 32) {
-        throw new Error(`a difference has ${width} bits`);
-      }
-      for (let item = 0; item < perMiniblock && index < count; item++) {
-        value = (value + least + bitsAt(cursor.bytes, cursor.at * 8 + item * width, width)) | 0;
-        values[index++] = value;
-      }
-      move(cursor, (perMiniblock * width) / 8);
-    }
-  }
-  return values;
-}
-
-function readInt32(cursor: PageCursor): number {
-  const low = byteOf(cursor) + byteOf(cursor) * 256;
-  return low + byteOf(cursor) * 65_536 + byteOf(cursor) * 2 ** 24;
-}
-
-function zigzag(cursor: PageCursor): number {
-  const value = varint(cursor);
-  return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
-}
-
-/** Reads an integer of up to 33 bits, which a difference of 32-bit integers can need. */
-function varint(cursor: PageCursor): number {
-  let value = 0;
-  for (let index = 0; index < 5; index++) {
-    const byte = byteOf(cursor);
-    value += (byte & 0x7f) * 128 ** index;
-    if (byte < 0x80) {
-      return value;
-    }
-  }
-  throw new Error('an integer is too long');
-}
-
-function byteOf(cursor: PageCursor): number {
-  const byte = cursor.bytes[cursor.at++];
-  if (byte === undefined) {
-    throw endsEarly();
-  }
-  return byte;
-}
-
-/** Moves the cursor, possibly behind the end, because the last group of bit-packed values may lack its padding. */
-function move(cursor: PageCursor, bytes: number): void {
-  cursor.at += Math.ceil(bytes);
-}
-
-function endsEarly(): Error {
-  return new Error('a page ends within its values');
-}
 
 /*
  * Checks of a column chunk before the package hyparquet decodes it. A chunk is a sequence of pages, each of which has a header:
@@ -194,52 +38,65 @@ export interface LeafColumn {
 export type ContentCheck = (page: Uint8Array) => void;
 
 const PAGE = { data: 0, dictionary: 2, dataV2: 3 } as const;
-const ENCODING = { plain: 0, rle: 3, delta: 5, deltaLength: 6, deltaBytes: 7, byteStreamSplit: 9 } as const;
+export const ENCODING = { plain: 0, rle: 3, delta: 5, deltaLength: 6, deltaBytes: 7, byteStreamSplit: 9 } as const;
 /** PLAIN_DICTIONARY and RLE_DICTIONARY. */
-const DICTIONARY_ENCODINGS: readonly (number | undefined)[] = [2, 8];
+export const DICTIONARY_ENCODINGS: readonly (number | undefined)[] = [2, 8];
 
-interface Page {
-  readonly header: Readonly<Record<number, number>>;
+export interface Page {
   /** The fields of the data page or dictionary page. */
   readonly fields: Readonly<Record<number, number>>;
   readonly values: number;
+  readonly isDictionary: boolean;
+  readonly isVersion2: boolean;
+  readonly encoding: number | undefined;
+  /** The contents as they are stored. */
   readonly contents: Uint8Array;
+  readonly uncompressedBytes: number;
   readonly end: number;
 }
 
 /**
- * Checks the headers of all pages in a chunk, and the contents of the uncompressed pages.
- * @returns the checks for the contents of the compressed pages, in the order in which hyparquet decompresses them.
- * @throws Error if a page is damaged, or if the pages need more memory than the footer declares or the budget allows.
+ * Reads and checks the headers of all pages in a chunk.
+ * @throws Error if a header is damaged, or if the pages need more memory than the footer declares or the budget allows.
  */
-export function checkChunk(chunk: Uint8Array, leaf: LeafColumn, budget: GroupBudget): ContentCheck[] {
-  const checks: ContentCheck[] = [];
+export function pagesOf(chunk: Uint8Array, leaf: LeafColumn, budget: GroupBudget): Page[] {
+  const pages: Page[] = [];
   let values = 0;
   // Like hyparquet, ignores a single byte at the end.
   for (let at = 0; at < chunk.length - 1 && !(leaf.isFlat && values >= leaf.values); ) {
     const page = readPage(chunk, at);
     at = page.end;
-    charge(budget, page.header[2] as number);
-    if (page.header[1] === PAGE.dictionary) {
-      // A value takes at least a bit.
-      if (page.values > 8 * (page.header[2] as number)) {
-        throw new Error(`a dictionary declares ${page.values} values in ${page.header[2]} bytes`);
-      }
-      if (leaf.isCompressed) {
-        checks.push(() => {});
-      }
-      continue;
+    charge(budget, page.uncompressedBytes);
+    // A value takes at least a bit.
+    if (page.isDictionary && page.values > 8 * page.uncompressedBytes) {
+      throw new Error(`a dictionary declares ${page.values} values in ${page.uncompressedBytes} bytes`);
     }
-    values += page.values;
+    values += page.isDictionary ? 0 : page.values;
     if (values > leaf.values) {
       throw new Error(`the pages of a column declare ${values} values, but the footer only ${leaf.values}`);
     }
-    if (page.header[1] === PAGE.dataV2) {
+    pages.push(page);
+  }
+  return pages;
+}
+
+/**
+ * Checks the contents of the uncompressed pages of a chunk.
+ * @returns the checks for the contents of the compressed pages, in the order in which hyparquet decompresses them.
+ * @throws Error if a page is damaged, or needs more memory than the budget allows.
+ */
+export function checkContents(pages: readonly Page[], leaf: LeafColumn, budget: GroupBudget): ContentCheck[] {
+  const checks: ContentCheck[] = [];
+  for (const page of pages) {
+    if (page.isVersion2) {
       checkDataPageV2(page, leaf, budget, checks);
-    } else if (leaf.isCompressed) {
-      checks.push((contents) => checkDataPage(contents, page, leaf, budget));
     } else {
-      checkDataPage(page.contents, page, leaf, budget);
+      const check: ContentCheck = page.isDictionary ? () => {} : (contents) => checkDataPage(contents, page, leaf, budget);
+      if (leaf.isCompressed) {
+        checks.push(check);
+      } else {
+        check(page.contents);
+      }
     }
   }
   return checks;
@@ -284,50 +141,89 @@ function readPage(chunk: Uint8Array, at: number): Page {
   if (fields === undefined || values < 0 || uncompressed < 0 || compressed < 0 || end > chunk.length) {
     throw new Error('the header of a page is damaged');
   }
-  return { header, fields, values, contents: chunk.subarray(cursor.at, end), end };
+  const [isDictionary, isVersion2] = [header[1] === PAGE.dictionary, header[1] === PAGE.dataV2];
+  const contents = chunk.subarray(cursor.at, end);
+  return { fields, values, isDictionary, isVersion2, encoding: fields[isVersion2 ? 4 : 2], contents, uncompressedBytes: uncompressed, end };
 }
 
-function checkDataPage(contents: Uint8Array, { fields, values }: Page, leaf: LeafColumn, budget: GroupBudget): void {
-  const cursor: PageCursor = { bytes: contents, at: 0 };
-  if (leaf.maxRepetitionLevel > 0) {
-    passLevels(cursor, leaf.maxRepetitionLevel, values);
+function checkDataPage(contents: Uint8Array, page: Page, leaf: LeafColumn, budget: GroupBudget): void {
+  const { repetition, definition, values } = partsOf(contents, leaf);
+  if (repetition !== null) {
+    passRuns(repetition, levelWidth(leaf.maxRepetitionLevel), page.values, null);
   }
-  const present = leaf.maxDefinitionLevel > 0 ? passLevels(cursor, leaf.maxDefinitionLevel, values) : values;
-  checkValues(cursor, fields[2], present, leaf, budget);
+  checkValues(values, page.encoding, countPresent(definition, page, leaf), leaf, budget);
 }
 
-/** Moves behind the levels of a page of version 1. Returns how many of them are the maximum. */
-function passLevels(cursor: PageCursor, max: number, values: number): number {
-  const length = readInt32(cursor);
-  const end = cursor.at + length;
-  const found = passRuns(cursor, levelWidth(max), values, max);
-  cursor.at = end;
-  return found;
+/** The parts of a data page. Levels are null if the column has none. */
+export interface PageParts {
+  readonly repetition: PageCursor | null;
+  readonly definition: PageCursor | null;
+  readonly values: PageCursor;
+}
+
+/** Returns the parts of a page of version 1. */
+export function partsOf(contents: Uint8Array, leaf: LeafColumn): PageParts {
+  const values: PageCursor = { bytes: contents, at: 0 };
+  const levels = (max: number): PageCursor | null => {
+    if (max === 0) {
+      return null;
+    }
+    const length = readInt32(values);
+    const part = { bytes: contents, at: values.at };
+    values.at += length;
+    return part;
+  };
+  return { repetition: levels(leaf.maxRepetitionLevel), definition: levels(leaf.maxDefinitionLevel), values };
+}
+
+/**
+ * Returns the parts of a page of version 2.
+ * @param unpack decompresses values.
+ */
+export function partsOfV2(page: Page, leaf: LeafColumn, unpack: (values: Uint8Array, length: number) => Uint8Array): PageParts {
+  const { repetitionBytes, levelBytes, isCompressed } = layoutOfV2(page, leaf);
+  const { contents } = page;
+  const stored = contents.subarray(levelBytes);
+  return {
+    repetition: leaf.maxRepetitionLevel === 0 ? null : { bytes: contents, at: 0 },
+    definition: leaf.maxDefinitionLevel === 0 ? null : { bytes: contents, at: repetitionBytes },
+    values: { bytes: isCompressed ? unpack(stored, page.uncompressedBytes - levelBytes) : stored, at: 0 },
+  };
+}
+
+function layoutOfV2({ fields, values, contents, uncompressedBytes }: Page, leaf: LeafColumn) {
+  // hyparquet would read at the position NaN, and never end, if one of these required fields were missing.
+  const [nulls = -1, definitionBytes = -1, repetitionBytes = -1] = [fields[2], fields[5], fields[6]];
+  const levelBytes = definitionBytes + repetitionBytes;
+  const isCompressed = leaf.isCompressed && fields[7] !== 0;
+  const areBytesSound = definitionBytes >= 0 && repetitionBytes >= 0 && levelBytes <= contents.length;
+  // The declared size includes the levels.
+  if (nulls < 0 || nulls > values || !areBytesSound || (isCompressed && uncompressedBytes < levelBytes)) {
+    throw new Error('the header of a page is damaged');
+  }
+  return { nulls, repetitionBytes, levelBytes, isCompressed };
+}
+
+/** Returns how many values of a page are not missing. */
+export function countPresent(definition: PageCursor | null, page: Page, leaf: LeafColumn): number {
+  const max = leaf.maxDefinitionLevel;
+  return definition === null ? page.values : passRuns(definition, levelWidth(max), page.values, max);
 }
 
 function checkDataPageV2(page: Page, leaf: LeafColumn, budget: GroupBudget, checks: ContentCheck[]): void {
-  const { fields, values, contents, header } = page;
-  // hyparquet would read at the position NaN, and never end, if one of these required fields were missing.
-  const [nulls = -1, definitionBytes = -1, repetitionBytes = -1] = [fields[2], fields[5], fields[6]];
-  const levels = definitionBytes + repetitionBytes;
-  if (nulls < 0 || nulls > values || definitionBytes < 0 || repetitionBytes < 0 || levels > contents.length) {
-    throw new Error('the header of a page is damaged');
+  const { nulls, isCompressed } = layoutOfV2(page, leaf);
+  const check: ContentCheck = (bytes) => checkValues({ bytes, at: 0 }, page.encoding, page.values - nulls, leaf, budget);
+  const { repetition, definition, values } = partsOfV2(page, leaf, (stored) => stored);
+  if (repetition !== null) {
+    passRuns(repetition, levelWidth(leaf.maxRepetitionLevel), page.values, null);
   }
-  if (leaf.maxRepetitionLevel > 0) {
-    passRuns({ bytes: contents, at: 0 }, levelWidth(leaf.maxRepetitionLevel), values, null);
+  if (definition !== null) {
+    passRuns(definition, levelWidth(leaf.maxDefinitionLevel), page.values, null);
   }
-  if (leaf.maxDefinitionLevel > 0) {
-    passRuns({ bytes: contents, at: repetitionBytes }, levelWidth(leaf.maxDefinitionLevel), values, null);
-  }
-  const check: ContentCheck = (bytes) => checkValues({ bytes, at: 0 }, fields[4], values - nulls, leaf, budget);
-  if (leaf.isCompressed && fields[7] !== 0) {
-    // The declared size includes the levels.
-    if ((header[2] as number) < levels) {
-      throw new Error('the header of a page is damaged');
-    }
+  if (isCompressed) {
     checks.push(check);
   } else {
-    check(contents.subarray(levels));
+    check(values.bytes);
   }
 }
 
@@ -383,7 +279,8 @@ function minimumWidth({ type, typeLength }: LeafColumn): number {
   }
 }
 
-function checkSize({ bytes, at }: PageCursor, needed: number): void {
+/** @throws Error if fewer bytes follow the cursor. */
+export function checkSize({ bytes, at }: PageCursor, needed: number): void {
   if (!(needed <= bytes.length - at)) {
     throw new Error(`a page declares values of ${needed} bytes, but contains ${bytes.length - at}`);
   }

@@ -136,7 +136,11 @@ function listConverter(path: readonly string[], kind: ValueKind, fillOfColumn: F
   }
   const toNumber = kind === 'float' || kind === 'double' ? null : (scalarConverter(kind as ScalarKind) as (stored: unknown) => number);
   const isInteger = Numbers === Int32Array;
+  const isPlain = toNumber === null || kind === 'integer';
   return (stored) => {
+    if (isPlain && stored instanceof Numbers) {
+      return stored.slice();
+    }
     const values = stored as ArrayLike<unknown>;
     const numbers = new Numbers(values.length);
     // A loop is several times as fast as `Numbers.from`.

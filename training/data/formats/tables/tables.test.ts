@@ -127,6 +127,22 @@ describe.each(['snappy.parquet', 'null.avro'])('%s', (name) => {
     expect(names).toEqual(['name 0 é', 'name 1 é', 'name 2 é', 'name 3 é']);
   });
 
+  test('batches are those of the rows, and reading continues at any of them', async () => {
+    const columns = NAMES.filter((column) => column !== 'words' && column !== 'nested');
+    const dataset = open(file, { columns, fill: { maybe: -1 }, splitBytes: 3000 });
+    const ofObjects: unknown[] = await dataset
+      .map((row) => row)
+      .batch(7)
+      .toArray({ storage });
+    const reader = dataset.batch(7).read({ storage });
+    for (const [index, batch] of ofObjects.entries()) {
+      const state = JSON.parse(JSON.stringify(reader.state()));
+      expect(await dataset.batch(7).toArray({ storage, state })).toEqual(ofObjects.slice(index));
+      expect((await reader.next()).value).toEqual(batch);
+    }
+    expect(await reader.next()).toEqual({ done: true, value: undefined });
+  });
+
   test.each([
     [{ columns: ['nmae'] }, /has no column nmae \(columns: id, small/],
     [{ columns: ['id'], fill: { mabe: 0 } }, /has no column mabe/],
