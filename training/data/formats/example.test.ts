@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { bytes } from '../../../contract/encoding/protobuf.ts';
 import { TfRecordParser } from '../../../contract/encoding/tfrecord.ts';
+import { fromArray } from '../sources/sources.ts';
 import { decodeExample, decodeSequenceExample, encodeExample, encodeSequenceExample, type Feature } from './example.ts';
 import { fixedLenFeature, parseExample, varLenFeature } from './parse-example.ts';
 
@@ -142,5 +143,53 @@ describe('parseExample', () => {
     );
     expect(() => parseExample({ pixels: varLenFeature('int64') })(record)).toThrow('feature pixels is float32, not int64');
     expect(() => parseExample({ big: varLenFeature('int64') })(record)).toThrow('does not fit into 32 bits');
+  });
+
+  test('a batch directly after parseExample is the one of the parsed examples, or the same error', async () => {
+    const schema = {
+      x: fixedLenFeature([2], 'float32'),
+      n: fixedLenFeature([], 'int64', -1),
+      many: fixedLenFeature([2, 1], 'int64', 7),
+      one: fixedLenFeature([], 'float32', 0.5),
+      text: fixedLenFeature([], 'string', 'none'),
+      free: varLenFeature('float32'),
+    };
+    const number = fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 });
+    const pair = <T>(item: fc.Arbitrary<T>) =>
+      fc.oneof({ weight: 20, arbitrary: fc.tuple(item, item) }, { weight: 1, arbitrary: fc.array(item) });
+    const example = fc.record(
+      {
+        x: pair(fc.float()).map((values) => Float32Array.from(values)),
+        n: number.map(BigInt),
+        many: pair(number).map((values) => Int32Array.from(values)),
+        one: fc.float(),
+        text: fc.string(),
+        free: fc.constant(Float32Array.of(1, 2)),
+        other: fc.uint8Array(),
+      },
+      { requiredKeys: ['x', 'free'] },
+    );
+    const outcome = (work: Promise<unknown[]>) => work.catch(({ code, message }) => ({ code, message }));
+    await fc.assert(
+      fc.asyncProperty(fc.array(example, { maxLength: 20 }), fc.integer({ min: 1, max: 9 }), async (examples, size) => {
+        const records = fromArray(examples.map((each) => encodeExample(each)));
+        const parse = parseExample(schema);
+        const batches = records.map(parse).batch(size);
+        const ofObjects = await outcome(
+          records
+            .map((record) => parse(record))
+            .batch(size)
+            .toArray(),
+        );
+        expect(await outcome(batches.toArray())).toEqual(ofObjects);
+        if (Array.isArray(ofObjects) && ofObjects.length > 1) {
+          const reader = batches.read();
+          await reader.next();
+          const state = reader.state();
+          await reader.return();
+          expect(await batches.toArray({ state })).toEqual(ofObjects.slice(1));
+        }
+      }),
+    );
   });
 });

@@ -29,6 +29,8 @@ export interface SequenceExample {
   readonly featureLists: Readonly<Record<string, readonly Feature[]>>;
 }
 
+const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
+
 type OnEntry = (nameFrom: number, nameTo: number, valueFrom: number, valueTo: number) => void;
 
 /**
@@ -168,39 +170,42 @@ export function readBytesList(list: WireReader): Buffer[] {
 }
 
 export function readFloatList(list: WireReader): Float32Array {
-  let values: number[] | null = null;
-  while (!list.isAtEnd) {
-    const tag = list.size();
-    if (tag === 0x0a) {
-      const outer = list.enter();
-      const packed = floatsOf(list.bytes, list.at, list.end);
-      list.leave(outer);
-      if (list.isAtEnd && values === null) {
-        return packed;
-      }
-      values ??= [];
-      for (const value of packed) {
-        values.push(value);
-      }
-    } else if (tag === 0x0d) {
-      const at = list.take(4);
-      values ??= [];
-      values.push(floatsOf(list.bytes, at, at + 4)[0] as number);
-    } else {
-      list.skip(tag & 7);
-    }
-  }
-  return Float32Array.from(values ?? []);
+  // Each number takes up four bytes.
+  const most = Math.floor((list.end - list.at) / FLOAT_BYTES);
+  const values = new Float32Array(most);
+  const count = readFloats(list, values, 0, most);
+  return count === most ? values : values.slice(0, count);
 }
 
-function floatsOf(bytes: Uint8Array, from: number, to: number): Float32Array {
-  const count = (to - from) / 4;
-  if (!Number.isInteger(count)) {
-    throw broken('has floats that are not 4 bytes long');
+/**
+ * Reads numbers into `target`, beginning at index `at`.
+ * @returns the number of values in the list. The values beyond the first `most` are not stored.
+ */
+export function readFloats(list: WireReader, target: Float32Array, at: number, most: number): number {
+  let count = 0;
+  while (!list.isAtEnd) {
+    const tag = list.size();
+    const outer = tag === 0x0a ? list.enter() : null;
+    if (outer === null && tag !== 0x0d) {
+      list.skip(tag & 7);
+      continue;
+    }
+    const from = outer === null ? list.take(FLOAT_BYTES) : list.at;
+    const floats = outer === null ? 1 : (list.end - from) / FLOAT_BYTES;
+    if (!Number.isInteger(floats)) {
+      throw broken('has floats that are not 4 bytes long');
+    }
+    const bytes = FLOAT_BYTES * Math.min(floats, most - count);
+    if (bytes > 0) {
+      const place = new Uint8Array(target.buffer, target.byteOffset + FLOAT_BYTES * (at + count), bytes);
+      place.set(list.bytes.subarray(from, from + bytes));
+    }
+    count += floats;
+    if (outer !== null) {
+      list.leave(outer);
+    }
   }
-  const values = new Float32Array(count);
-  new Uint8Array(values.buffer).set(bytes.subarray(from, to));
-  return values;
+  return count;
 }
 
 function readInt64List(list: WireReader): BigInt64Array {

@@ -3,7 +3,10 @@ import { WireReader } from '../../../contract/encoding/protobuf-reader.ts';
 import { isAnything, isOneOf, isOptions, isRecordOf, isWhole, type OptionRule } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import { describeValue } from '../../../platform/text/describe-value.ts';
-import { readBytesList, readFloatList, scanExample, scanInt64List, textOf } from './example.ts';
+import { collate } from '../transforms/collate.ts';
+import { BATCH_CONVERSION } from '../transforms/map.ts';
+import { readBytesList, readFloatList, readFloats, scanExample, scanInt64List, textOf } from './example.ts';
+import { setField } from './set-field.ts';
 
 type DType = 'float32' | 'int64' | 'string';
 
@@ -68,11 +71,25 @@ const isFeature: OptionRule = (value, name) => {
   return expected === null && dtype !== undefined ? null : 'fixedLenFeature(...) or varLenFeature(...)';
 };
 
-type Parser = (feature: WireReader | null) => unknown;
+/** A feature of a record, or null if the record lacks it. */
+type FeatureMessage = WireReader | null;
+
+interface FeatureParser {
+  parse(feature: FeatureMessage): unknown;
+  /** Creates the column of a batch of `size` records. Undefined for features that are no numbers of a fixed shape. */
+  readonly createColumn?: (size: number) => FeatureColumn;
+}
+
+interface FeatureColumn {
+  readonly column: Column;
+  /** Stores the feature of record number `index`. */
+  put(feature: FeatureMessage, index: number): void;
+}
 
 /**
  * Returns a function that parses one record, like tf.io.parse_single_example. The result contains the features of the schema and can be
- * batched. All other features are skipped. TensorFlow.js has no int64 tensors, so int64 values become int32.
+ * batched. All other features are skipped. TensorFlow.js has no int64 tensors, so int64 values become int32. `batch` directly after
+ * `map(parseExample(...))` copies numbers from the records to the batch, without an object for each record.
  * @returns the parser. The parser throws TonyError DATA_INVALID if a feature is missing, has the wrong type, or has a number that exceeds
  * 32 bits. For such numbers, use `decodeExample`, which returns bigints.
  */
@@ -83,7 +100,7 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
   const parsers = names.map((name) => parserOf(name, schema[name] as FixedLenFeature | VarLenFeature));
   const reader = new WireReader();
   const [starts, ends] = [new Int32Array(names.length), new Int32Array(names.length)];
-  return (record) => {
+  const find = (record: Uint8Array): void => {
     if (!(record instanceof Uint8Array)) {
       throw new TonyError('USAGE', `parseExample expects the bytes of a record, found ${describeValue(record)}`);
     }
@@ -96,15 +113,39 @@ export function parseExample<const Schema extends ExampleSchema>(schema: Schema)
         ends[place] = to;
       }
     });
+  };
+  const found = (record: Uint8Array, place: number): FeatureMessage => {
+    const [start, end] = [starts[place] as number, ends[place] as number];
+    // As in TensorFlow, an empty Feature message stands for a missing feature.
+    return end <= start ? null : reader.reset(record, start, end);
+  };
+  const parse = (record: Uint8Array): ParsedExample<Schema> => {
+    find(record);
     const result: Record<string, unknown> = {};
-    for (let place = 0; place < names.length; place++) {
-      const [start, end] = [starts[place] as number, ends[place] as number];
-      // As in TensorFlow, an empty Feature message stands for a missing feature.
-      const feature = end <= start ? null : reader.reset(record, start, end);
-      result[names[place] as string] = (parsers[place] as Parser)(feature);
+    for (const [place, parser] of parsers.entries()) {
+      setField(result, names[place] as string, parser.parse(found(record, place)));
     }
     return result as ParsedExample<Schema>;
   };
+  const parseBatch = (records: readonly Uint8Array[], first: number): Record<string, unknown> => {
+    const columns = parsers.map(({ createColumn }) => createColumn?.(records.length) ?? null);
+    const values = parsers.map((): unknown[] => []);
+    for (const [index, record] of records.entries()) {
+      find(record);
+      for (const [place, parser] of parsers.entries()) {
+        const feature = found(record, place);
+        const column = columns[place] as FeatureColumn | null;
+        if (column === null) {
+          (values[place] as unknown[]).push(parser.parse(feature));
+        } else {
+          column.put(feature, index);
+        }
+      }
+    }
+    const batched = (place: number) => columns[place]?.column ?? collate(values[place] as unknown[], first, names[place]);
+    return Object.fromEntries(names.map((name, place) => [name, batched(place)]));
+  };
+  return Object.assign(parse, { [BATCH_CONVERSION]: parseBatch });
 }
 
 /**
@@ -156,79 +197,122 @@ function isSame(name: Uint8Array, bytes: Uint8Array, from: number, to: number): 
   return true;
 }
 
-function parserOf(name: string, schema: FixedLenFeature | VarLenFeature): Parser {
-  const read = readerOf(name, schema.dtype);
+function parserOf(name: string, schema: FixedLenFeature | VarLenFeature): FeatureParser {
   if (!('shape' in schema)) {
-    return read;
+    const [none, read] = LISTS[schema.dtype];
+    return { parse: (feature) => readList<unknown>(feature, name, schema.dtype, (list) => read(list, name)) ?? none() };
   }
-  const { shape, dtype, default: whenMissing } = schema;
-  const count = shape.reduce((product, size) => product * size, 1);
-  const missing = whenMissing === undefined ? null : defaultOf(dtype, count, whenMissing);
-  return (feature) => {
-    if (feature === null && missing === null) {
-      throw new TonyError('DATA_INVALID', `the example has no feature ${name}`);
-    }
-    const values = feature === null ? (missing as ReturnType<typeof read>) : read(feature);
-    if (values.length !== count) {
-      throw new TonyError('DATA_INVALID', `feature ${name} has ${values.length} values; its shape [${shape}] requires ${count}`);
-    }
-    if (shape.length === 0) {
-      return values[0];
-    }
-    return dtype === 'string' ? values : ({ values: values as Float32Array | Int32Array, shape } satisfies Column);
+  return schema.dtype === 'string' ? textParser(name, schema) : numberParser(name, schema);
+}
+
+function textParser(name: string, schema: FixedLenFeature): FeatureParser {
+  const { shape, default: missing } = schema;
+  const count = sizeOf(schema);
+  const none = new Array<unknown>(count).fill(typeof missing === 'string' ? Buffer.from(missing) : missing);
+  return {
+    parse: (feature) => {
+      const values = isMissing(feature, name, schema) ? none : (readList(feature, name, 'string', readBytesList) ?? []);
+      checkCount(values.length, name, schema);
+      return shape.length === 0 ? values[0] : values;
+    },
   };
 }
 
-function defaultOf(dtype: DType, count: number, value: number | Buffer | string): Float32Array | Int32Array | Buffer[] {
-  if (dtype === 'string') {
-    return new Array<Buffer>(count).fill(typeof value === 'string' ? Buffer.from(value) : (value as Buffer));
+function numberParser(name: string, schema: FixedLenFeature): FeatureParser {
+  const { shape, dtype, default: missing } = schema;
+  const count = sizeOf(schema);
+  const Numbers = dtype === 'float32' ? Float32Array : Int32Array;
+  const read = (list: WireReader, target: Numbers, at: number): number =>
+    dtype === 'float32' ? readFloats(list, target as Float32Array, at, count) : readInt32s(list, name, target, at, count);
+  const store = (feature: FeatureMessage, target: Numbers, at: number): void => {
+    if (isMissing(feature, name, schema)) {
+      target.fill(missing as number, at, at + count);
+    } else {
+      checkCount(readList(feature, name, dtype, (list) => read(list, target, at)) ?? 0, name, schema);
+    }
+  };
+  const scalar = new Numbers(1);
+  return {
+    parse: (feature) => {
+      const values = shape.length === 0 ? scalar : new Numbers(count);
+      store(feature, values, 0);
+      return shape.length === 0 ? values[0] : ({ values, shape } satisfies Column);
+    },
+    createColumn: (size) => {
+      // As in `collate`, single numbers become float32.
+      const values = shape.length === 0 ? new Float32Array(size) : new Numbers(size * count);
+      return { column: { values, shape: [size, ...shape] }, put: (feature, index) => store(feature, values, index * count) };
+    },
+  };
+}
+
+type Numbers = Float32Array | Int32Array;
+
+function sizeOf({ shape }: FixedLenFeature): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+/** @throws TonyError DATA_INVALID if the feature is missing and has no default. */
+function isMissing(feature: FeatureMessage, name: string, schema: FixedLenFeature): feature is null {
+  if (feature === null && schema.default === undefined) {
+    throw new TonyError('DATA_INVALID', `the example has no feature ${name}`);
   }
-  return dtype === 'float32' ? new Float32Array(count).fill(value as number) : new Int32Array(count).fill(value as number);
+  return feature === null;
+}
+
+function checkCount(count: number, name: string, schema: FixedLenFeature): void {
+  if (count !== sizeOf(schema)) {
+    throw new TonyError('DATA_INVALID', `feature ${name} has ${count} values; its shape [${schema.shape}] requires ${sizeOf(schema)}`);
+  }
 }
 
 const KINDS = ['', 'string', 'float32', 'int64'] as const;
 
-function readerOf<Values extends Float32Array | Int32Array | Buffer[]>(name: string, dtype: DType): (feature: WireReader | null) => Values {
-  const [none, readList] = LISTS[dtype];
-  return (feature) => {
-    let values: Float32Array | Int32Array | Buffer[] | null = null;
-    while (feature !== null && !feature.isAtEnd) {
-      const tag = feature.size();
-      const kind = (tag & 7) === 2 ? KINDS[tag >>> 3] : undefined;
-      if (kind === undefined || kind === '') {
-        feature.skip(tag & 7);
-        continue;
-      }
-      if (kind !== dtype) {
-        throw new TonyError('DATA_INVALID', `feature ${name} is ${kind}, not ${dtype}`);
-      }
-      const outer = feature.enter();
-      values = readList(feature, name);
-      feature.leave(outer);
+/** Reads the list of a feature. Returns null if there is none. If there are several lists, the last one applies. */
+function readList<T>(feature: FeatureMessage, name: string, dtype: DType, read: (list: WireReader) => T): T | null {
+  let result: T | null = null;
+  while (feature !== null && !feature.isAtEnd) {
+    const tag = feature.size();
+    const kind = (tag & 7) === 2 ? KINDS[tag >>> 3] : undefined;
+    if (kind === undefined || kind === '') {
+      feature.skip(tag & 7);
+      continue;
     }
-    return (values ?? none()) as Values;
-  };
+    if (kind !== dtype) {
+      throw new TonyError('DATA_INVALID', `feature ${name} is ${kind}, not ${dtype}`);
+    }
+    const outer = feature.enter();
+    result = read(feature);
+    feature.leave(outer);
+  }
+  return result;
 }
 
 const LISTS = {
   string: [() => [], readBytesList],
   float32: [() => new Float32Array(0), readFloatList],
   int64: [() => new Int32Array(0), readInt32List],
-} as const satisfies Record<
-  DType,
-  readonly [none: () => unknown, read: (list: WireReader, name: string) => Float32Array | Int32Array | Buffer[]]
->;
+} as const satisfies Record<DType, readonly [none: () => unknown, read: (list: WireReader, name: string) => unknown]>;
 
 function readInt32List(list: WireReader, name: string): Int32Array {
   // Each number takes up at least one byte, so this length is sufficient.
   const values = new Int32Array(list.end - list.at);
+  const count = readInt32s(list, name, values, 0, values.length);
+  return values.slice(0, count);
+}
+
+/** Reads integers into `target`, like `readFloats`. */
+function readInt32s(list: WireReader, name: string, target: Numbers, at: number, most: number): number {
   let count = 0;
   scanInt64List(list, (low, high) => {
     const value = low | 0;
     if (value >> 31 !== high) {
       throw new TonyError('DATA_INVALID', `feature ${name} has a number that does not fit into 32 bits`);
     }
-    values[count++] = value;
+    if (count < most) {
+      target[at + count] = value;
+    }
+    count++;
   });
-  return values.slice(0, count);
+  return count;
 }

@@ -3,6 +3,7 @@ import { Cursor } from '../reading/cursor.ts';
 import { disposeElement } from '../reading/dispose.ts';
 import { checkIterable, type DatasetNode, type ReadContext } from '../reading/read-context.ts';
 import type { Chunk, ChunkStream } from '../reading/stream.ts';
+import { batchNode } from './batch.ts';
 
 /** Converts the elements of each chunk. The new chunk has the same position as the original chunk. */
 export function chunkMapNode<T, U>(
@@ -23,7 +24,23 @@ export function chunkMapNode<T, U>(
   };
 }
 
-export function mapNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => U | Promise<U>): DatasetNode<U> {
+/** Name of the property of a conversion that converts elements directly to a batch. */
+export const BATCH_CONVERSION = Symbol('batch conversion');
+
+/** A function that converts one element. It may also convert several elements to the batch that `collate` makes of the converted ones. */
+type Conversion<T, U> = ((element: T) => U | Promise<U>) & {
+  readonly [BATCH_CONVERSION]?: (elements: readonly T[], first: number) => unknown;
+};
+
+export function mapNode<T, U>(inner: DatasetNode<T>, convert: Conversion<T, U>): DatasetNode<U> {
+  const toBatch = convert[BATCH_CONVERSION];
+  const mapped = eachNode(inner, convert);
+  return toBatch === undefined
+    ? mapped
+    : { open: (context, from) => mapped.open(context, from), batched: (size, drop) => batchNode(inner, size, drop, toBatch) };
+}
+
+function eachNode<T, U>(inner: DatasetNode<T>, convert: (element: T) => U | Promise<U>): DatasetNode<U> {
   return chunkMapNode(inner, async (items) => {
     const results: U[] = [];
     try {
