@@ -17,7 +17,6 @@ export { runCall } from './cluster/run-call.ts';
 export type { TrainingData } from './data/data.ts';
 export * as data from './data/data-namespace.ts';
 export type { FitData, ValidationData } from './data/fit-data.ts';
-export type { ColumnConfig, ColumnConfigs, CsvOptions, CsvRow, CsvRowOf, LabelledCsvRow } from './data/formats/csv.ts';
 export {
   decodeExample,
   decodeSequenceExample,
@@ -43,6 +42,7 @@ export {
 } from './data/formats/parse-example.ts';
 export type { SourceOptions } from './data/formats/source-options.ts';
 export type { AvroOptions } from './data/formats/tables/avro-format.ts';
+export type { ColumnConfig, ColumnConfigs, CsvOptions, CsvRow, CsvRowOf, LabelledCsvRow } from './data/formats/tables/csv.ts';
 export type { ParquetOptions } from './data/formats/tables/parquet-format.ts';
 export type { TableRow } from './data/formats/tables/table-values.ts';
 export type { TableValue } from './data/formats/tables/value-kinds.ts';

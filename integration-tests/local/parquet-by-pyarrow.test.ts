@@ -13,7 +13,7 @@ import { sparkEnvironment } from '../spark-environment.ts';
  * columns are decoded by this library, and all others by hyparquet.
  */
 
-const WRITE = String.raw`
+const WRITE = `
 import itertools, json, random, sys
 import pyarrow as pa, pyarrow.parquet as pq
 ROWS = 200

@@ -6,8 +6,8 @@ import { FileStorage } from '../../../storage/file-storage.ts';
 import type { Dataset } from '../sources/dataset.ts';
 import { csv, jsonl, lines } from '../sources/sources.ts';
 import { folderWith } from '../testing/files.ts';
-import { splitFields } from './csv.ts';
 import { LineSplitter, type TextOptions } from './line-format.ts';
+import { splitFields } from './tables/csv.ts';
 
 const storage = new FileStorage();
 

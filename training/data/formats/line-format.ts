@@ -7,7 +7,7 @@ import { compressionOf, readContents } from './file-bytes.ts';
 import { MAX_RECORD_BYTES, type RecordOptions } from './tfrecord-format.ts';
 import { decodeUtf8 } from './utf8.ts';
 
-interface Line {
+export interface Line {
   /** Offset of the line's first byte in the file's uncompressed contents. */
   readonly offset: number;
   readonly bytes: Buffer;
@@ -159,7 +159,7 @@ export class LineSplitter {
 type TextEncoding = 'utf-8' | 'latin1';
 
 /** Returns a function that decodes bytes. With UTF-8, it throws an Error for bytes that are not UTF-8. */
-function textDecoder(encoding: TextEncoding): (bytes: Buffer) => string {
+export function textDecoder(encoding: TextEncoding): (bytes: Buffer) => string {
   return encoding === 'latin1' ? (bytes) => bytes.toString('latin1') : decodeUtf8;
 }
 
@@ -214,11 +214,34 @@ export interface LineRecordOptions extends TextOptions {
   readonly isSplittable?: boolean;
 }
 
-/**
- * Parses the line that begins at byte `offset`. Returns undefined if the line contains no record, for example because it is empty. Throws
- * if the line is damaged.
- */
-export type LineParser<T> = (line: string, offset: number) => T | undefined;
+/** Parses the lines of a file. */
+export interface LineParser<T> {
+  /**
+   * Parses a line. Throws if the line is damaged.
+   * @param decode returns the text of the line.
+   */
+  parse(line: Line, decode: () => string): void;
+  /** Returns the records of the lines since the last call. */
+  take(): readonly T[];
+}
+
+/** Returns a parser that parses each line on its own. `parse` returns undefined for a line without a record. */
+export function eachLine<T>(parse: (line: string) => T | undefined): LineParser<T> {
+  let records: T[] = [];
+  return {
+    parse: (_, decode) => {
+      const record = parse(decode());
+      if (record !== undefined) {
+        records.push(record);
+      }
+    },
+    take: () => {
+      const taken = records;
+      records = [];
+      return taken;
+    },
+  };
+}
 
 /**
  * Creates the format for files with one record per line. As is usual in Hadoop, a line belongs to the split that contains its first byte. A
@@ -235,19 +258,20 @@ export function lineFormat<T>(
       const { file } = split;
       const onDamage = damageHandler(options, context.onDamage);
       const decode = textDecoder(options.encoding ?? 'utf-8');
-      const parse = await parserFor(file, context, onDamage);
-      if (parse === null) {
+      const parser = await parserFor(file, context, onDamage);
+      if (parser === null) {
         return;
       }
       try {
         for await (const { lines, bytes } of linesOf(split, from as number | null, options, context)) {
-          const items: T[] = [];
           for (const line of lines) {
-            const item = parsed(parse, decode, line, file, onDamage);
-            if (item !== undefined) {
-              items.push(item);
+            try {
+              parser.parse(line, () => decodeLine(line, decode));
+            } catch (error) {
+              onDamage(undecodable(error, `${file.uri}, byte ${line.offset}`));
             }
           }
+          const items = parser.take();
           if (items.length > 0) {
             yield { items, from: (lines[0] as Line).offset, bytes };
           }
@@ -257,21 +281,6 @@ export function lineFormat<T>(
       }
     },
   };
-}
-
-function parsed<T>(
-  parse: LineParser<T>,
-  decode: (bytes: Buffer) => string,
-  line: Line,
-  file: DataFile,
-  onDamage: (damage: TonyError) => void,
-): T | undefined {
-  try {
-    return parse(decodeLine(line, decode), line.offset);
-  } catch (error) {
-    onDamage(undecodable(error, `${file.uri}, byte ${line.offset}`));
-    return undefined;
-  }
 }
 
 /** Decodes a line, without the byte order mark of the file's first line. */

@@ -15,13 +15,13 @@ import {
 } from '../../../platform/check-options.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import { type ColumnConfig, type ColumnConfigs, type CsvOptions, type CsvRowOf, csvFormat } from '../formats/csv.ts';
 import { type ContentsOptions, contentsNode, type FileContents, listedFiles } from '../formats/file-format.ts';
 import { type IdxOptions, type IdxRecord, idxFormat } from '../formats/idx-format.ts';
 import { parseJsonLine } from '../formats/json-line.ts';
-import { lineFormat, type TextOptions } from '../formats/line-format.ts';
+import { eachLine, lineFormat, type TextOptions } from '../formats/line-format.ts';
 import type { SourceOptions } from '../formats/source-options.ts';
 import { type AvroOptions, avroFormat } from '../formats/tables/avro-format.ts';
+import { type ColumnConfig, type ColumnConfigs, type CsvOptions, type CsvRowOf, csvFormat, labelsOf } from '../formats/tables/csv.ts';
 import { type ParquetOptions, parquetFormat } from '../formats/tables/parquet-format.ts';
 import type { TableRow } from '../formats/tables/table-values.ts';
 import { type RecordOptions, tfRecordFormat } from '../formats/tfrecord-format.ts';
@@ -211,7 +211,7 @@ export function lines(files: Files, options: TextOptions & SourceOptions = {}): 
   return new Dataset(
     new FileSource(
       files,
-      lineFormat(options, async () => (line: string) => line),
+      lineFormat(options, async () => eachLine((line) => line)),
       options,
     ),
   );
@@ -227,7 +227,7 @@ export function jsonl<T = unknown>(files: Files, options: TextOptions & SourceOp
   return new Dataset(
     new FileSource(
       files,
-      lineFormat(options, async () => parse),
+      lineFormat(options, async () => eachLine(parse)),
       options,
     ),
   );
@@ -235,7 +235,8 @@ export function jsonl<T = unknown>(files: Files, options: TextOptions & SourceOp
 
 /**
  * Reads comma-separated values (RFC 4180). A row is an object with one field per column. If `columnConfigs` marks labels, a row has the
- * form `{ xs, ys }`. Types, defaults and required values work as they do in tf.data.csv.
+ * form `{ xs, ys }`. Types, defaults and required values work as they do in tf.data.csv. `batch` directly after this function copies whole
+ * columns, without an object for each row.
  */
 export function csv<_Row extends never = never, const Configs extends ColumnConfigs = Readonly<Record<never, ColumnConfig>>>(
   files: Files,
@@ -244,7 +245,7 @@ export function csv<_Row extends never = never, const Configs extends ColumnConf
 export function csv<Row>(files: Files, options?: CsvOptions & SourceOptions): Dataset<Row>;
 export function csv(files: Files, options: CsvOptions & SourceOptions = {}): Dataset<unknown> {
   checkSourceOptions('csv', options);
-  return new Dataset(new FileSource(files, csvFormat(options), options));
+  return new Dataset(tableNode(new FileSource(files, csvFormat(options), options), labelsOf(options)));
 }
 
 /**

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { collate } from '../../transforms/collate.ts';
 import { type ColumnValues, listValues, numberValues } from './column-values.ts';
-import { batchOfRows, joinPlaces, placesIn, type TableColumn, TablePart } from './table-part.ts';
+import { batchOfRows, haveSameColumns, joinPlaces, placesIn, type TableColumn, TablePart } from './table-part.ts';
 import { columnConverter } from './table-values.ts';
 import type { ValueKind } from './value-kinds.ts';
 
@@ -38,8 +38,6 @@ test.each<[string, readonly TablePart[]]>([
   ['booleans', [partOf(flags)]],
   ['numbers and booleans', [partOf(floats), partOf(flags)]],
   ['numbers and lists', [partOf(floats), partOf(pairs)]],
-  ['different columns', [partOf(floats), partOf(floats, other)]],
-  ['columns in another order', [partOf(other, floats), partOf(floats, other)]],
   ['an integer that no number represents', [partOf(inexact)]],
   ['a list with an integer of more than 32 bits', [partOf(large)]],
   ['a list with an unsigned integer of 32 bits', [partOf(negative)]],
@@ -70,4 +68,12 @@ test('places that do not follow each other are not joined', () => {
     { part: next, from: 0, to: 2 },
   ]);
   expect(batchOfRows(joinPlaces(places), 1)).toEqual({ a: { values: Float32Array.of(3, 2, 3, 1), shape: [4] } });
+});
+
+test.each<[boolean, TablePart, TablePart]>([
+  [true, partOf(floats, other), partOf(pairs, other)],
+  [false, partOf(floats), partOf(floats, other)],
+  [false, partOf(other, floats), partOf(floats, other)],
+])('rows have the same columns if the names are equal: %s', (expected, part, next) => {
+  expect(haveSameColumns(joinPlaces([part, next].flatMap((each) => placesIn(each, 0, 1))))).toBe(expected);
 });

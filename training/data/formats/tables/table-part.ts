@@ -151,24 +151,23 @@ export function joinPlaces(places: readonly RowPlace[]): BatchRows[] {
   return joined;
 }
 
-/**
- * Returns the same batch as `collate` with the rows as objects.
- * @param first number of the first row, for error messages.
- */
-export function batchOfRows(rows: readonly BatchRows[], first: number): Record<string, unknown> {
-  const columns = (rows[0] as BatchRows).part.columns;
-  if (!rows.every(({ part }) => haveSameNames(part.columns, columns))) {
-    return collate<unknown>(
-      rows.flatMap(({ part, from, to }) => part.rows(from, to)),
-      first,
-    ) as Record<string, unknown>;
-  }
-  return Object.fromEntries(columns.map(({ name }, column) => [name, batchOfColumn(rows, column, { name, first })]));
+/** Returns true if all rows have columns with the same names. Parts of different files may not. */
+export function haveSameColumns(rows: readonly BatchRows[]): boolean {
+  const columns = rows[0]?.part.columns ?? [];
+  return rows.every(({ part }) => {
+    const own = part.columns;
+    return own === columns || (own.length === columns.length && own.every(({ name }, index) => name === columns[index]?.name));
+  });
 }
 
-/** Parts of one file share their columns. Parts of different files may not. */
-function haveSameNames(columns: readonly TableColumn[], others: readonly TableColumn[]): boolean {
-  return columns === others || (columns.length === others.length && columns.every(({ name }, index) => name === others[index]?.name));
+/**
+ * Returns the same batch as `collate` with the rows as objects. The rows must have the same columns.
+ * @param first number of the first row, for error messages.
+ * @param pathOf returns the name of a column in error messages.
+ */
+export function batchOfRows(rows: readonly BatchRows[], first: number, pathOf = (name: string): string => name): Record<string, unknown> {
+  const { columns } = (rows[0] as BatchRows).part;
+  return Object.fromEntries(columns.map(({ name }, column) => [name, batchOfColumn(rows, column, { name: pathOf(name), first })]));
 }
 
 function batchOfColumn(rows: readonly BatchRows[], column: number, field: BatchField): unknown {

@@ -1,12 +1,22 @@
-import { TonyError } from '../../../platform/errors.ts';
-import type { DataFile } from '../reading/file-set.ts';
-import type { ReadContext } from '../reading/read-context.ts';
-import type { FileFormat } from '../reading/split.ts';
-import { decoding, skipUnreadable } from './damage.ts';
-import { firstLine, type LineParser, type LineRecordOptions, lineFormat, type TextOptions } from './line-format.ts';
-import { setField } from './set-field.ts';
+import { TonyError } from '../../../../platform/errors.ts';
+import type { DataFile } from '../../reading/file-set.ts';
+import type { ReadContext } from '../../reading/read-context.ts';
+import type { FileFormat } from '../../reading/split.ts';
+import { decoding, skipUnreadable } from '../damage.ts';
+import {
+  firstLine,
+  type Line,
+  type LineParser,
+  type LineRecordOptions,
+  lineFormat,
+  type TextOptions,
+  textDecoder,
+} from '../line-format.ts';
+import { CsvColumn, type CsvDType, type CsvValue } from './csv-column.ts';
+import { PlainNumbers } from './plain-number.ts';
+import { placesIn, type RowPlace, type TableColumn, TablePart } from './table-part.ts';
+import type { TableValue } from './value-kinds.ts';
 
-export type CsvValue = number | boolean | string | undefined;
 export type CsvRow = Record<string, CsvValue>;
 /** A row with separate features (`xs`) and labels (`ys`). Rows have this form if `columnConfigs` marks a column as a label. */
 export interface LabelledCsvRow {
@@ -19,7 +29,7 @@ export interface ColumnConfig {
   /** Whether a missing value is an error. Default: false. */
   readonly required?: boolean;
   /** Type of the values. By default, values that look like numbers become numbers, and all other values become strings. */
-  readonly dtype?: 'float32' | 'int32' | 'bool' | 'string';
+  readonly dtype?: CsvDType;
   /** Value that replaces missing values. Default: undefined. */
   readonly default?: number | boolean | string;
   readonly isLabel?: boolean;
@@ -60,7 +70,7 @@ export interface CsvOptions<Configs extends ColumnConfigs = ColumnConfigs> exten
 }
 
 /** Creates the format for comma-separated values (RFC 4180). Quoted values may contain delimiters, line breaks and doubled quotes. */
-export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvRow> {
+export function csvFormat(options: CsvOptions): FileFormat<RowPlace> {
   const { delimiter = ',', hasHeader = true } = options;
   if (delimiter.length !== 1 || delimiter === '"') {
     throw new TonyError('USAGE', `the delimiter is ${JSON.stringify(delimiter)}, but must be a single character other than a quote`);
@@ -75,53 +85,144 @@ export function csvFormat(options: CsvOptions): FileFormat<CsvRow | LabelledCsvR
   const lines: LineRecordOptions = { ...options, isSplittable, ...(isSplittable ? {} : { quotedDelimiter: delimiter }) };
   return lineFormat(lines, async (file, context, onDamage) => {
     const names = options.columnNames ?? (await readHeader(file, delimiter, lines, context, onDamage));
-    return names === null ? null : rowParser(names, options, delimiter, hasHeader, file.uri);
+    return names === null ? null : new CsvParser(names, options, file.uri);
   });
 }
 
-function rowParser(
-  names: readonly string[],
-  options: CsvOptions,
-  delimiter: string,
-  hasHeader: boolean,
-  uri: string,
-): LineParser<CsvRow | LabelledCsvRow> {
-  const { columnConfigs = {}, configuredColumnsOnly = false, missingValues = [] } = options;
-  const missing = new Set(['', ...missingValues]);
-  const unknown = Object.keys(columnConfigs).find((name) => !names.includes(name));
-  if (unknown !== undefined) {
-    throw new TonyError('DATA_INVALID', `${uri}: the file has no column ${unknown} (columns: ${names.join(', ')})`);
+/** The names of the columns that contain labels. */
+export function labelsOf({ columnConfigs = {} }: CsvOptions): ReadonlySet<string> {
+  return new Set(Object.keys(columnConfigs).filter((name) => columnConfigs[name]?.isLabel));
+}
+
+const [QUOTE, RETURN] = [0x22, 0x0d] as const;
+
+class CsvParser implements LineParser<RowPlace> {
+  readonly #uri: string;
+  readonly #delimiter: string;
+  readonly #delimiterByte: number;
+  readonly #decode: (bytes: Buffer) => string;
+  readonly #hasHeader: boolean;
+  /** The columns in file order. Null stands for a column that is not read. */
+  readonly #columns: readonly (CsvColumn | null)[];
+  readonly #table: readonly TableColumn[];
+  readonly #numbers = new PlainNumbers();
+  /** Whether numbers can be read without looking at their text. */
+  readonly #isPlain: boolean;
+  #rows = 0;
+
+  /** @throws TonyError DATA_INVALID if a column is missing or exists twice. */
+  constructor(names: readonly string[], options: CsvOptions, uri: string) {
+    const { columnConfigs = {}, configuredColumnsOnly = false, missingValues = [], delimiter = ',', hasHeader = true } = options;
+    const unknown = Object.keys(columnConfigs).find((name) => !names.includes(name));
+    if (unknown !== undefined) {
+      throw new TonyError('DATA_INVALID', `${uri}: the file has no column ${unknown} (columns: ${names.join(', ')})`);
+    }
+    const chosen = names.filter((name) => !configuredColumnsOnly || Object.hasOwn(columnConfigs, name));
+    requireDistinct(chosen, uri);
+    const missing = new Set(['', ...missingValues]);
+    const columns = new Map(
+      chosen.map((name) => [name, columnOf(name, (Object.hasOwn(columnConfigs, name) ? columnConfigs[name] : undefined) ?? {}, missing)]),
+    );
+    this.#columns = names.map((name) => columns.get(name) ?? null);
+    // The values are converted already. Numbers have the kind `double`, which a batch collects as float32.
+    this.#table = chosen.map((name) => ({ name, kind: 'double', convert: (value) => value as TableValue }));
+    this.#isPlain = isPlainDelimiter(delimiter) && missingValues.every((text) => numberOf(text) === null);
+    this.#uri = uri;
+    this.#delimiter = delimiter;
+    this.#delimiterByte = delimiter.charCodeAt(0);
+    this.#decode = textDecoder(options.encoding ?? 'utf-8');
+    this.#hasHeader = hasHeader;
   }
-  const hasLabels = Object.values(columnConfigs).some(({ isLabel }) => isLabel);
-  const columns = names
-    .map((name, index) => ({ name, index, config: (Object.hasOwn(columnConfigs, name) ? columnConfigs[name] : undefined) ?? {} }))
-    .filter(({ name }) => !configuredColumnsOnly || Object.hasOwn(columnConfigs, name));
-  requireDistinct(
-    columns.map(({ name }) => name),
-    uri,
-  );
-  return (line, offset) => {
-    if (hasHeader && offset === 0) {
-      refuseNoHeader(line);
-      refuseReturn(line.includes('"') ? '' : line);
-      return undefined;
+
+  parse({ bytes, offset }: Line, decode: () => string): void {
+    if (offset === 0 && this.#hasHeader) {
+      const header = decode();
+      refuseNoHeader(header);
+      refuseReturn(header.includes('"') ? '' : header);
+      return;
     }
+    if (bytes.length === 0) {
+      return;
+    }
+    // A byte order mark may precede the first line.
+    const isScanned = offset > 0 && this.#isPlain && this.#scan(bytes);
+    if (!isScanned && !this.#parseText(decode())) {
+      return;
+    }
+    this.#rows++;
+  }
+
+  /** Reads the values of a line of any form. Returns false if the line is empty. */
+  #parseText(line: string): boolean {
     if (line === '') {
-      return undefined;
+      return false;
     }
-    const values = splitFields(line, delimiter);
-    if (values.length !== names.length) {
-      throw new Error(`the line must have ${names.length} values, but has ${values.length}`);
+    const values = splitFields(line, this.#delimiter);
+    if (values.length !== this.#columns.length) {
+      throw new Error(`the line must have ${this.#columns.length} values, but has ${values.length}`);
     }
-    const xs: CsvRow = {};
-    const ys: CsvRow = {};
-    for (const { name, index, config } of columns) {
-      const text = values[index] as string;
-      const value = missing.has(text) ? missingValue(name, config) : convert(name, text, config.dtype);
-      setField(config.isLabel ? ys : xs, name, value);
+    for (const [index, column] of this.#columns.entries()) {
+      column?.set(this.#rows, column.convert(values[index] as string));
     }
-    return hasLabels ? { xs, ys } : xs;
-  };
+    return true;
+  }
+
+  /** Reads the values of a line without quotes. Returns false if the line is damaged, or has a form that needs another look. */
+  #scan(line: Buffer): boolean {
+    const last = this.#columns.length - 1;
+    let at = 0;
+    for (let index = 0; index <= last; index++) {
+      const end = this.#scanValue(line, at, this.#columns[index] as CsvColumn | null);
+      if (end === -1 || (index === last) !== (end === line.length)) {
+        return false;
+      }
+      at = end + 1;
+    }
+    return true;
+  }
+
+  /** Reads the value that begins at `at`. Returns the position behind it, or -1 if it needs another look. */
+  #scanValue(line: Buffer, at: number, column: CsvColumn | null): number {
+    if (column !== null && column.dtype !== 'string' && column.dtype !== 'bool') {
+      const number = this.#numbers.read(line, at);
+      const { end } = this.#numbers;
+      const isWhole = end === line.length || line[end] === this.#delimiterByte;
+      if (isWhole && (column.dtype === 'int32' ? (number | 0) === number : !Number.isNaN(number))) {
+        column.set(this.#rows, number);
+        return end;
+      }
+    }
+    let end = at;
+    for (; end < line.length && line[end] !== this.#delimiterByte; end++) {
+      if (line[end] === QUOTE || line[end] === RETURN) {
+        return -1;
+      }
+    }
+    try {
+      column?.set(this.#rows, column.convert(this.#decode(line.subarray(at, end))));
+      return end;
+    } catch {
+      return -1;
+    }
+  }
+
+  take(): RowPlace[] {
+    const rows = this.#rows;
+    this.#rows = 0;
+    const values = this.#columns.flatMap((column) => column?.take(rows) ?? []);
+    const order = Uint32Array.from({ length: rows }, (_, row) => row);
+    return placesIn(new TablePart(this.#table, values, { order, whereOf: () => this.#uri }), 0, rows);
+  }
+}
+
+/** Returns true for a delimiter of one byte that no number contains. */
+function isPlainDelimiter(delimiter: string): boolean {
+  return delimiter.charCodeAt(0) < 0x80 && !/[\d.-]/.test(delimiter);
+}
+
+function columnOf(name: string, config: ColumnConfig, missing: ReadonlySet<string>): CsvColumn {
+  const { dtype } = config;
+  return new CsvColumn(name, dtype, (text) => (missing.has(text) ? missingValue(name, config) : convert(name, text, dtype)));
 }
 
 function requireDistinct(names: readonly string[], uri: string): void {

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
 import { expect, expectTypeOf, onTestFinished, test } from 'vitest';
-import { fitTogether } from '../../testing/fit-world.ts';
-import type { Dataset } from '../sources/dataset.ts';
-import { csv } from '../sources/sources.ts';
+import { fitTogether } from '../../../testing/fit-world.ts';
+import type { Dataset } from '../../sources/dataset.ts';
+import { csv } from '../../sources/sources.ts';
 import type { ColumnConfig, CsvRow, LabelledCsvRow } from './csv.ts';
 
 async function irises(): Promise<string> {
