@@ -1,24 +1,27 @@
 /**
- * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse|tables] [--output json]`: measures three things. Reading: records from
- * HDFS, compared with the raw bytes of the same file through the same storage client and through curl. Parsing: tf.train.Examples, compared
- * with TensorFlow's tf.data in Python on the same local file. Tables: a local Parquet file, compared with pyarrow. The measurements alternate within one run; the results are medians. Uses the
- * local cluster, and starts one if none is running.
+ * `npm run bench -- data [--rounds N] [--mebibytes N] [--only read|parse|tables|csv] [--output json]`: measures four things. Reading:
+ * records from HDFS, compared with the raw bytes of the same file through the same storage client and through curl; uses the local cluster,
+ * and starts one if none is running. Parsing: tf.train.Examples, compared with TensorFlow's tf.data in Python on the same local file.
+ * Tables: a local Parquet file, compared with pyarrow. CSV: a local file, compared with pandas. pyarrow and pandas read the file twice in a
+ * new process, because the first pass also loads their code. The measurements alternate within one run; the results are medians.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { stat } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs, promisify } from 'node:util';
 import { HadoopConfiguration } from '../hadoop/configuration/configuration.ts';
-import { pythonWith } from '../integration-tests/python-environment.ts';
+import { sparkEnvironment } from '../integration-tests/spark-environment.ts';
 import { createRandom } from '../platform/random.ts';
 import { createStorage } from '../storage/create-storage.ts';
+import { FileStorage } from '../storage/file-storage.ts';
+import type { Storage } from '../storage/storage.ts';
 import { fileUri } from '../storage/uri.ts';
 import { encodeExample } from '../training/data/formats/example.ts';
 import { fixedLenFeature, parseExample } from '../training/data/formats/parse-example.ts';
 import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
-import { parquet, tfRecords } from '../training/data/sources/sources.ts';
+import { csv, parquet, tfRecords } from '../training/data/sources/sources.ts';
 import { openCluster } from './bench-cluster.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
@@ -62,57 +65,112 @@ const KINDS = {
   },
 } as const;
 
-const { cluster, folder, close } = await openCluster('data', progress);
-Object.assign(process.env, cluster.environment());
-const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user: USER });
-const remote = `hdfs:///user/${USER}/bench-data`;
+/** Writes rows of 784 floats and a label as Parquet, and rows of 12 floats, 4 integers, a label and a word as CSV. */
+const WRITE_TABLES = `
+import sys, numpy as np, pandas as pd, pyarrow as pa, pyarrow.parquet as pq
+random = np.random.default_rng(1)
+rows = ${Math.floor(bytes / (785 * 4))}
+features = pa.FixedSizeListArray.from_arrays(pa.array(random.random(rows * 784, dtype=np.float32)), 784)
+table = pa.table({'features': features, 'label': pa.array(np.arange(rows) % 10)})
+pq.write_table(table, sys.argv[1] + '/table.parquet', compression='snappy', row_group_size=4096)
+rows = ${Math.floor(bytes / 640)}
+floats = {f'f{n}': random.random(rows, dtype=np.float32) for n in range(12)}
+integers = {f'i{n}': random.integers(0, 100000, rows) for n in range(4)}
+others = {'label': np.arange(rows) % 10, 'word': random.choice(['red', 'green', 'blue'], rows)}
+pd.DataFrame(floats | integers | others).to_csv(sys.argv[1] + '/table.csv', index=False)
+`;
+
+/** The statements of Python before the first pass, and those of each pass. */
+const PYARROW = [
+  'import pyarrow as pa, pyarrow.parquet as pq; pa.set_cpu_count(1); pa.set_io_thread_count(1)',
+  `for batch in pq.ParquetFile(sys.argv[1] + '/table.parquet').iter_batches(batch_size=${BATCH}): batch.column(0).flatten().to_numpy()`,
+] as const;
+const PANDAS = ['import pandas', "pandas.read_csv(sys.argv[1] + '/table.csv')"] as const;
+
+type Part = 'read' | 'parse' | 'tables' | 'csv';
+const kinds = Object.keys(KINDS) as (keyof typeof KINDS)[];
+const measures = (part: Part): boolean => ['', part].includes(values.only);
+const local = new FileStorage();
+await mkdir('.cache', { recursive: true });
+const folder = await mkdtemp(path.resolve('.cache', 'data-'));
+const remote = measures('read') ? await openRemote() : null;
 try {
-  const kinds = Object.keys(KINDS) as (keyof typeof KINDS)[];
-  for (const kind of values.only === 'tables' ? [] : kinds) {
-    await writeData(kind);
+  if (measures('read') || measures('parse')) {
+    for (const kind of kinds) {
+      await writeRecords(kind);
+    }
   }
-  const python = ['', 'tables'].includes(values.only) ? await writeTable() : null;
-  const tables: Measurement[][] = [];
-  const reading: Measurement[][] = [];
-  const parsing: Record<string, Measurement[][]> = {};
+  await remote?.write();
+  if (measures('tables') || measures('csv')) {
+    await inPython(WRITE_TABLES);
+  }
+  const samples = new Map<string, Measurement[][]>();
+  const add = async (name: string, isWarm: boolean, measure: () => Promise<Measurement[]>): Promise<void> => {
+    const measured = await measure();
+    if (isWarm) {
+      samples.set(name, [...(samples.get(name) ?? []), measured]);
+    }
+  };
   for (let round = 0; round <= rounds; round++) {
     const isWarm = round > 0;
-    if (python !== null) {
-      const read = [await readTable(), ...(await readTableByPython(python))];
-      if (isWarm) {
-        tables.push(read);
-      }
+    if (measures('tables')) {
+      await add('tables snappy', isWarm, async () => [
+        await readTable(),
+        ...(await readByPython('pyarrow, one thread', file('table.parquet'), PYARROW)),
+      ]);
     }
-    if (['', 'read'].includes(values.only)) {
-      const read = [await readBytes(), await readByCurl(), await readRecords(), await readExamples()];
-      if (isWarm) {
-        reading.push(read);
-      }
+    if (measures('csv')) {
+      await add('csv numbers', isWarm, async () => [await readCsv(), ...(await readByPython('pandas', file('table.csv'), PANDAS))]);
     }
-    for (const kind of ['', 'parse'].includes(values.only) ? kinds : []) {
-      const parsed = [await parseHere(kind), ...(await parseByPython(kind))];
-      parsing[kind] ??= [];
-      if (isWarm) {
-        parsing[kind].push(parsed);
-      }
+    if (remote !== null) {
+      await add('read image', isWarm, () => remote.measure());
+    }
+    for (const kind of measures('parse') ? kinds : []) {
+      await add(`parse ${kind}`, isWarm, async () => [await parseHere(kind), ...(await parseByPython(kind))]);
     }
     progress(isWarm ? `round ${round} of ${rounds}` : 'warm');
   }
-  if (tables.length > 0) {
-    report('tables', 'snappy', tables);
-  }
-  if (reading.length > 0) {
-    report('read', 'image', reading);
-  }
-  for (const kind of kinds) {
-    if (parsing[kind] !== undefined) {
-      report('parse', kind, parsing[kind]);
-    }
+  for (const [name, measured] of samples) {
+    const [part, kind] = name.split(' ') as [Part, string];
+    report(part, kind, measured);
   }
 } finally {
-  await storage.remove(remote).catch(() => false);
-  storage.close();
-  await close();
+  await remote?.close();
+  await rm(folder, { recursive: true, force: true });
+}
+
+function file(name: string): string {
+  return path.join(folder, name);
+}
+
+interface Remote {
+  write(): Promise<void>;
+  measure(): Promise<Measurement[]>;
+  close(): Promise<void>;
+}
+
+/** Opens the cluster, from which the benchmark reads records. */
+async function openRemote(): Promise<Remote> {
+  const { cluster, close } = await openCluster('data', progress);
+  Object.assign(process.env, cluster.environment());
+  const storage = createStorage({ hadoop: await HadoopConfiguration.fromEnvironment(), user: USER });
+  const target = `hdfs:///user/${USER}/bench-data`;
+  return {
+    write: async () => {
+      await storage.write(`${target}/image.tfrecord`, (await local.open(fileUri(file('image.tfrecord')))) as AsyncIterable<Uint8Array>);
+    },
+    measure: async () => [
+      await readBytes(storage, `${target}/image.tfrecord`),
+      await readByCurl(`${cluster.nameNode}/webhdfs/v1/user/${USER}/bench-data/image.tfrecord?op=OPEN&user.name=${USER}`),
+      await readRecords(storage, `${target}/image.tfrecord`),
+      await readExamples(storage, `${target}/image.tfrecord`),
+    ],
+    close: async () => {
+      await storage.remove(target).catch(() => false);
+      storage.close();
+      await close();
+    },
+  };
 }
 
 function noise(random: () => number, length: number): Uint8Array {
@@ -120,10 +178,10 @@ function noise(random: () => number, length: number): Uint8Array {
 }
 
 function localFile(kind: keyof typeof KINDS): string {
-  return path.join(folder, `${kind}.tfrecord`);
+  return file(`${kind}.tfrecord`);
 }
 
-async function writeData(kind: keyof typeof KINDS): Promise<void> {
+async function writeRecords(kind: keyof typeof KINDS): Promise<void> {
   const random = createRandom(1);
   const some = Array.from({ length: 512 }, () => KINDS[kind].encode(random));
   const records = function* () {
@@ -133,10 +191,7 @@ async function writeData(kind: keyof typeof KINDS): Promise<void> {
       yield record;
     }
   };
-  await writeTfRecords(storage, fileUri(localFile(kind)), records());
-  if (kind === 'image') {
-    await storage.write(`${remote}/${kind}.tfrecord`, (await storage.open(fileUri(localFile(kind)))) as AsyncIterable<Uint8Array>);
-  }
+  await writeTfRecords(local, fileUri(localFile(kind)), records());
 }
 
 async function timed(name: string, file: string, work: () => Promise<unknown>): Promise<Measurement> {
@@ -145,28 +200,27 @@ async function timed(name: string, file: string, work: () => Promise<unknown>): 
   return { name, speed: (await stat(file)).size / MIB / ((performance.now() - before) / 1000) };
 }
 
-async function readBytes(): Promise<Measurement> {
+async function readBytes(storage: Storage, uri: string): Promise<Measurement> {
   return await timed('bytes, with the same storage client', localFile('image'), async () => {
-    for await (const _ of await storage.open(`${remote}/image.tfrecord`)) {
+    for await (const _ of await storage.open(uri)) {
     }
   });
 }
 
-async function readByCurl(): Promise<Measurement> {
-  const url = `${cluster.nameNode}/webhdfs/v1/user/${USER}/bench-data/image.tfrecord?op=OPEN&user.name=${USER}`;
+async function readByCurl(url: string): Promise<Measurement> {
   return await timed('bytes, with curl', localFile('image'), () => execute('curl', ['-sfL', '-o', '/dev/null', url]));
 }
 
-async function readRecords(): Promise<Measurement> {
+async function readRecords(storage: Storage, uri: string): Promise<Measurement> {
   return await timed('records, checksums verified', localFile('image'), async () => {
-    for await (const _ of tfRecords(`${remote}/image.tfrecord`).read({ storage })) {
+    for await (const _ of tfRecords(uri).read({ storage })) {
     }
   });
 }
 
-async function readExamples(): Promise<Measurement> {
+async function readExamples(storage: Storage, uri: string): Promise<Measurement> {
   return await timed('batches of parsed examples', localFile('image'), async () => {
-    const examples = tfRecords(`${remote}/image.tfrecord`).map(parseExample(KINDS.image.schema));
+    const examples = tfRecords(uri).map(parseExample(KINDS.image.schema));
     for await (const _ of examples.batch(BATCH).prefetch(2).read({ storage })) {
     }
   });
@@ -174,7 +228,7 @@ async function readExamples(): Promise<Measurement> {
 
 async function parseHere(kind: keyof typeof KINDS): Promise<Measurement> {
   return await timed('tony-ts: parse, batch', localFile(kind), async () => {
-    for await (const _ of tfRecords(localFile(kind)).map(parseExample(KINDS[kind].schema)).batch(BATCH).read({ storage })) {
+    for await (const _ of tfRecords(localFile(kind)).map(parseExample(KINDS[kind].schema)).batch(BATCH).read({ storage: local })) {
     }
   });
 }
@@ -223,47 +277,40 @@ for name, ds in (('parse, batch', bounded(one(None))), ('batch, parse', bounded(
   return measurements;
 }
 
-/** Writes rows of 784 floats and a label with pyarrow, and returns its interpreter. */
-async function writeTable(): Promise<string> {
-  const python = await pythonWith(path.resolve('.cache', 'benchmarks', 'pyarrow-26.0.1'), ['pyarrow==26.0.1', 'numpy'], progress);
-  const script = `
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-rows = ${Math.floor(bytes / (785 * 4))}
-values = np.random.default_rng(1).random(rows * 784, dtype=np.float32)
-features = pa.FixedSizeListArray.from_arrays(pa.array(values), 784)
-table = pa.table({'features': features, 'label': pa.array(np.arange(rows) % 10)})
-pq.write_table(table, '${tableFile()}', compression='snappy', row_group_size=4096)
-`;
-  await execute(python, ['-c', script]);
-  return python;
-}
-
-function tableFile(): string {
-  return path.join(folder, 'table.parquet');
-}
-
 async function readTable(): Promise<Measurement> {
-  return await timed('tony-ts: read, batch', tableFile(), async () => {
-    for await (const _ of parquet(tableFile()).batch(BATCH).read({ storage })) {
+  return await timed('tony-ts: read, batch', file('table.parquet'), async () => {
+    for await (const _ of parquet(file('table.parquet')).batch(BATCH).read({ storage: local })) {
     }
   });
 }
 
-async function readTableByPython(python: string): Promise<Measurement[]> {
-  const script = `
-import time, pyarrow as pa, pyarrow.parquet as pq
-pa.set_cpu_count(1)
-pa.set_io_thread_count(1)
-before = time.perf_counter()
-for batch in pq.ParquetFile('${tableFile()}').iter_batches(batch_size=${BATCH}):
-    batch.column(0).flatten().to_numpy()
-print(time.perf_counter() - before)
-`;
-  const { stdout } = await execute(python, ['-c', script]);
-  return [{ name: 'pyarrow, one thread', speed: (await stat(tableFile())).size / MIB / Number(stdout) }];
+async function readCsv(): Promise<Measurement> {
+  return await timed('tony-ts: read, batch', file('table.csv'), async () => {
+    for await (const _ of csv(file('table.csv')).batch(BATCH).read({ storage: local })) {
+    }
+  });
 }
 
-function report(type: 'read' | 'parse' | 'tables', kind: string, samples: readonly (readonly Measurement[])[]): void {
+/** Runs a pass of Python twice in one process, and measures each. */
+async function readByPython(name: string, table: string, [setUp, pass]: readonly [string, string]): Promise<Measurement[]> {
+  const script = `
+import sys, time
+${setUp}
+for _ in range(2):
+    before = time.perf_counter()
+    ${pass}
+    print(time.perf_counter() - before)
+`;
+  const size = (await stat(table)).size / MIB;
+  const seconds = (await inPython(script)).trim().split('\n');
+  return seconds.map((each, index) => ({ name: `${name}, ${index === 0 ? 'first' : 'second'} pass`, speed: size / Number(each) }));
+}
+
+async function inPython(script: string): Promise<string> {
+  return (await execute(await sparkEnvironment(), ['-c', script, folder])).stdout;
+}
+
+function report(type: Part, kind: string, samples: readonly (readonly Measurement[])[]): void {
   const names = samples[0]?.map(({ name }) => name) ?? [];
   const speeds = names.map((_, index) => median(samples.map((sample) => sample[index]?.speed ?? 0)));
   // Ratios are computed per round, because other load on the machine varies between rounds.
@@ -274,9 +321,12 @@ function report(type: 'read' | 'parse' | 'tables', kind: string, samples: readon
     });
     return;
   }
-  const what = { read: 'TFRecord file in HDFS', parse: `examples from a local file (${kind})`, tables: `local Parquet file (${kind})` }[
-    type
-  ];
+  const what = {
+    read: 'TFRecord file in HDFS',
+    parse: `examples from a local file (${kind})`,
+    tables: `local Parquet file (${kind})`,
+    csv: `local CSV file (${kind})`,
+  }[type];
   console.log(`\n${what}, ${bytes / MIB} MiB, medians of ${rounds}${' '.repeat(8)}MiB/s   of first`);
   names.forEach((name, index) => {
     const aimed = type === 'read' && name.startsWith('records');
