@@ -2,6 +2,9 @@
 
 import http.client
 import io
+import os
+import sys
+import zipimport
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import _doors
@@ -10,6 +13,8 @@ from ._records import in_lists, packed
 
 # Size of the buffer between Arrow, which writes small pieces, and the network.
 _BUFFER_BYTES = 1 << 20
+# Beginnings of the names of Spark's own archives in the module path of its Python workers.
+_ARCHIVES = ("pyspark", "py4j-", "spark-")
 # Failures of the job or of the network, not of the user's computation.
 _FAILURES = (OSError, _doors.Rejected, _doors.Unreachable, http.client.HTTPException)
 
@@ -154,3 +159,13 @@ def _send(
     finally:
         for each in opened:
             each.close()
+        _forget_archives()
+
+
+def _forget_archives() -> None:
+    """Saves the next task in this process about 0.1 s: Spark calls importlib.invalidate_caches() before each task, and
+    Python then reads the list of files in Spark's archives again, once for each folder from which it has imported. If it
+    needs an archive later, it finds the list in zipimport's own cache."""
+    for path, importer in list(sys.path_importer_cache.items()):
+        if isinstance(importer, zipimport.zipimporter) and os.path.basename(importer.archive).startswith(_ARCHIVES):
+            del sys.path_importer_cache[path]
