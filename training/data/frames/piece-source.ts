@@ -6,7 +6,6 @@ import { Services } from '../../../contract/services/services.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import type { Share } from '../reading/share.ts';
-import type { StreamQuestion } from './stream-place.ts';
 
 const count = z.number().int().nonnegative();
 const openingSchema = feedOpening.pick({ format: true, partitions: true, epochs: true, seed: true });
@@ -17,8 +16,17 @@ const pieceSchema = z.object({ path: z.string(), epoch: count, partition: count,
 export type FramePiece = z.infer<typeof pieceSchema>;
 
 const batchSchema = z.object({ query: z.string(), number: count, feed: z.string() });
+/** What the ranks have read: the job answers with the next micro-batch when a checkpoint contains all micro-batches before it. */
+export interface StreamQuestion {
+  readonly query: string | null;
+  /** Number of the micro-batch that this rank reads next. */
+  readonly next: number;
+  /** A checkpoint contains all micro-batches with lower numbers. */
+  readonly saved: number;
+}
+
 /** A micro-batch of a query of Spark, and its pieces. */
-export interface MicroBatch {
+export interface StreamBatch {
   readonly query: string;
   readonly number: number;
   readonly pieces: PieceSource;
@@ -35,7 +43,7 @@ export interface PieceSource {
   /** Waits until a source has opened the feed. */
   isStream(signal: AbortSignal): Promise<boolean>;
   /** Waits for the next micro-batch of a stream. Returns null at the end of the stream. */
-  nextBatch(question: StreamQuestion, signal: AbortSignal): Promise<MicroBatch | null>;
+  nextBatch(question: StreamQuestion, signal: AbortSignal): Promise<StreamBatch | null>;
   /** Returns what the source of the feed has declared. Waits until it has done so. */
   opening(signal: AbortSignal): Promise<PieceOpening>;
   /** Yields the pieces from a position on, in all remaining epochs. The request for a piece tells that the previous one has been read. */
@@ -73,7 +81,7 @@ export class TaskPieces implements PieceSource {
     }
   }
 
-  async nextBatch(question: StreamQuestion, signal: AbortSignal): Promise<MicroBatch | null> {
+  async nextBatch(question: StreamQuestion, signal: AbortSignal): Promise<StreamBatch | null> {
     const { services, rank } = this.#task();
     for (;;) {
       const { answer } = await services.ask(PIECES_NEXT_BATCH, { feed: this.#feed, rank, ...question }, signal);

@@ -15,15 +15,6 @@ export const storedPlace = z.object({
 });
 type StoredPlace = z.infer<typeof storedPlace>;
 
-/** What the ranks have read: the job answers with the next micro-batch when a checkpoint contains all micro-batches before it. */
-export interface StreamQuestion {
-  readonly query: string | null;
-  /** Number of the micro-batch that this rank reads next. */
-  readonly next: number;
-  /** A checkpoint contains all micro-batches with lower numbers. */
-  readonly saved: number;
-}
-
 /**
  * The place of all ranks in a stream, which consists of the micro-batches of a query of Spark. Each pass over the dataset reads one of them.
  * Spark sends the next one only when a checkpoint contains the last one.

@@ -3,8 +3,7 @@ import path from 'node:path';
 import { makeVector, RecordBatch, RecordBatchStreamWriter, type Schema, Table, Utf8, type Vector, vectorFromArray } from 'apache-arrow';
 import { shuffledOrder } from '../../../../platform/random.ts';
 import { folderWith } from '../../testing/files.ts';
-import type { FramePiece, MicroBatch, PieceOpening, PiecePosition, PieceSource } from '../piece-source.ts';
-import type { StreamQuestion } from '../stream-place.ts';
+import type { FramePiece, PieceOpening, PiecePosition, PieceSource, StreamBatch } from '../piece-source.ts';
 
 export type Columns = Readonly<Record<string, readonly string[] | Int32Array | Float64Array | BigInt64Array>>;
 
@@ -60,7 +59,7 @@ export class FakePieces implements PieceSource {
     return false;
   }
 
-  async nextBatch(_question: StreamQuestion): Promise<MicroBatch | null> {
+  async nextBatch(_question: StreamQuestion): Promise<StreamBatch | null> {
     throw new Error('these pieces are not a stream');
   }
 
@@ -87,12 +86,12 @@ export class FakePieces implements PieceSource {
 
 /** Gives the micro-batches of one query to one rank. Ends with the last one. */
 export class FakeStream extends FakePieces {
-  readonly #batches: readonly MicroBatch[];
+  readonly #batches: readonly StreamBatch[];
   readonly #asked: () => Promise<unknown>;
   readonly questions: StreamQuestion[] = [];
 
   /** @param asked called with each question. */
-  constructor(batches: readonly MicroBatch[], asked: () => Promise<unknown> = async () => {}) {
+  constructor(batches: readonly StreamBatch[], asked: () => Promise<unknown> = async () => {}) {
     super([]);
     this.#batches = batches;
     this.#asked = asked;
@@ -102,7 +101,7 @@ export class FakeStream extends FakePieces {
     return true;
   }
 
-  override async nextBatch(question: StreamQuestion): Promise<MicroBatch | null> {
+  override async nextBatch(question: StreamQuestion): Promise<StreamBatch | null> {
     this.questions.push(question);
     await this.#asked();
     return this.#batches.find(({ number }) => number >= question.next) ?? null;
