@@ -6,9 +6,9 @@ import type { ColumnValues } from '../formats/tables/column-values.ts';
 import { type TableColumn, TablePart } from '../formats/tables/table-part.ts';
 import { columnConverter, selectColumns, type TableOptions } from '../formats/tables/table-values.ts';
 import type { FieldKind } from '../formats/tables/value-kinds.ts';
+import type { FramePiece, PiecePosition, PieceSource } from '../reading/piece-source.ts';
+import type { StreamPlace } from '../reading/stream-place.ts';
 import type { ArrowField } from './arrow-stream.ts';
-import type { FramePiece, PiecePosition, PieceSource } from './piece-source.ts';
-import type { StreamPlace } from './stream-place.ts';
 
 /** The rows of one record batch, in the order in which they are read. */
 export class FramePart extends TablePart {

@@ -2,12 +2,12 @@ import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import { describeValue } from '../../../platform/text/describe-value.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import type { StreamPlace } from '../frames/stream-place.ts';
 import type { DispatchLog } from './dispatch-log.ts';
 import type { FileChecks } from './file-checks.ts';
 import type { InputLists } from './input-lists.ts';
 import type { Share } from './share.ts';
 import type { ChunkStream } from './stream.ts';
+import type { StreamPlace } from './stream-place.ts';
 
 /** A request to list a source's splits, or to yield one split's records instead of a share's. */
 export interface SplitRead {

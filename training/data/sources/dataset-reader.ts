@@ -4,7 +4,6 @@ import { anySignal } from '../../../platform/async/any-signal.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
 import type { Storage } from '../../../storage/storage.ts';
-import type { StreamPlace } from '../frames/stream-place.ts';
 import { Cursor } from '../reading/cursor.ts';
 import { DispatchLog } from '../reading/dispatch-log.ts';
 import { FileChecks } from '../reading/file-checks.ts';
@@ -13,6 +12,7 @@ import type { DatasetNode, ReadContext, SplitList, SplitRead } from '../reading/
 import type { Share } from '../reading/share.ts';
 import type { SplitAssigner } from '../reading/split-assigner.ts';
 import { DeferredStream } from '../reading/stream.ts';
+import type { StreamPlace } from '../reading/stream-place.ts';
 import { unusable } from '../transforms/collate.ts';
 
 export interface ReadOptions {

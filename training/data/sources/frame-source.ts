@@ -13,7 +13,7 @@ import {
   trainingRow,
 } from '../frames/chosen-columns.ts';
 import { type FramePart, FramePass } from '../frames/frame-pass.ts';
-import { type PieceSource, TaskPieces } from '../frames/piece-source.ts';
+import { type PieceSource, TaskPieces } from '../reading/piece-source.ts';
 import { type DatasetNode, type EpochLimit, type ReadContext, refuseSplits } from '../reading/read-context.ts';
 import { CHUNK_ELEMENTS, type Chunk, type ChunkStream } from '../reading/stream.ts';
 import { Dataset } from './dataset.ts';

@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { makeVector, RecordBatch, RecordBatchStreamWriter, type Schema, Table, Utf8, type Vector, vectorFromArray } from 'apache-arrow';
 import { shuffledOrder } from '../../../../platform/random.ts';
+import type { FramePiece, PieceOpening, PiecePosition, PieceSource, StreamBatch, StreamQuestion } from '../../reading/piece-source.ts';
 import { folderWith } from '../../testing/files.ts';
-import type { FramePiece, PieceOpening, PiecePosition, PieceSource, StreamBatch, StreamQuestion } from '../piece-source.ts';
 
 export type Columns = Readonly<Record<string, readonly string[] | Int32Array | Float64Array | BigInt64Array>>;
 

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import type { Json } from '../../../platform/json-value.ts';
 import { lonePeers, type Peers } from '../../ring/peers.ts';
 import { DatasetBatchSource } from '../dataset-batch-source.ts';
+import { FakePieces, FakeStream, storedPieces } from '../frames/testing/pieces.ts';
 import { frameDataset } from '../sources/frame-source.ts';
-import { FakePieces, FakeStream, storedPieces } from './testing/pieces.ts';
 
 const peers: Peers = { ...lonePeers(0, 1), stepsTogether: true };
 const storedAt = async () => {};

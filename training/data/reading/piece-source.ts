@@ -5,7 +5,7 @@ import { PIECES_KIND, PIECES_NEXT, PIECES_NEXT_BATCH, PIECES_OPEN } from '../../
 import { Services } from '../../../contract/services/services.ts';
 import { TonyError } from '../../../platform/errors.ts';
 import type { Json } from '../../../platform/json-value.ts';
-import type { Share } from '../reading/share.ts';
+import type { Share } from './share.ts';
 
 const count = z.number().int().nonnegative();
 const openingSchema = feedOpening.pick({ format: true, partitions: true, epochs: true, seed: true });
