@@ -1,7 +1,7 @@
 """Trains with TensorFlow's model.fit. Reads a number of steps from each line and answers with a line of JSON: the wall-clock
 seconds and the CPU seconds of these steps within an epoch.
 
-Arguments: model (mlp, cnn), data folder, strategy (`alone`, or `mirrored`: MultiWorkerMirroredStrategy, configured by TF_CONFIG).
+Arguments: model (mlp, cnn, lstm), data folder, strategy (`alone`, or `mirrored`: MultiWorkerMirroredStrategy, configured by TF_CONFIG).
 """
 import json
 import os
@@ -25,13 +25,15 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy() if strategy_name == "mirr
 workers = strategy.num_replicas_in_sync
 layers = keras.layers
 
-shape = (784,) if kind == "mlp" else (28, 28, 1)
+shape = {"mlp": (784,), "cnn": (28, 28, 1), "lstm": (28, 28)}[kind]
 x = np.fromfile(os.path.join(folder, "x.f32"), np.float32).reshape(-1, *shape)
 y = np.fromfile(os.path.join(folder, "y.f32"), np.float32).reshape(-1, 10)
 
 with strategy.scope():
     if kind == "mlp":
         hidden = [layers.Dense(512, activation="relu"), layers.Dense(512, activation="relu")]
+    elif kind == "lstm":
+        hidden = [layers.LSTM(64)]
     else:
         hidden = [
             layers.Conv2D(32, 3, activation="relu"),

@@ -18,11 +18,11 @@ import { allReduceStrategy } from '../../training/strategy/all-reduce/all-reduce
  * Runs one training process of the benchmark. Its first input line is the task. Each further line is a number of steps, to which it
  * responds with the duration.
  */
-export type ModelKind = 'mlp' | 'cnn';
+export type ModelKind = 'mlp' | 'cnn' | 'lstm';
 
 export interface RankStart {
-  /** `own`: with TensorFlow.js's kernels. `loop`: with native kernels, without `fit`. */
-  readonly mode: 'fit' | 'own' | 'loop';
+  /** `separate`: without compiled steps. `own`: with TensorFlow.js's kernels. `loop`: with native kernels, without `fit`. */
+  readonly mode: 'fit' | 'separate' | 'own' | 'loop';
   readonly kind: ModelKind;
   /** Folder with x.f32 and y.f32. */
   readonly data: string;
@@ -38,7 +38,7 @@ export interface Seconds {
   readonly processor: number;
 }
 
-export const INPUTS: Readonly<Record<ModelKind, readonly number[]>> = { mlp: [784], cnn: [28, 28, 1] };
+export const INPUTS: Readonly<Record<ModelKind, readonly number[]>> = { mlp: [784], cnn: [28, 28, 1], lstm: [28, 28] };
 
 export const BATCH = 64;
 /** Number of steps before the measurement starts. */
@@ -76,7 +76,8 @@ export async function trainRank(): Promise<void> {
   for await (const line of lines) {
     const steps = Number(line) + WARM;
     const data = sample(start.kind, x, y, steps * BATCH * ports.length);
-    const time = start.mode === 'loop' ? bareLoop(tf, model, data, steps) : await timedFit(environment, model, data, steps);
+    const time =
+      start.mode === 'loop' ? bareLoop(tf, model, data, steps) : await timedFit(environment, model, data, steps, start.mode === 'fit');
     process.stdout.write(`${JSON.stringify(time)}\n`);
   }
   ring.close();
@@ -92,7 +93,13 @@ function between(begin: Seconds, end: Seconds): Seconds {
 }
 
 /** Measures the time from step WARM to the last step. */
-async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, data: TrainingData, steps: number): Promise<Seconds> {
+async function timedFit(
+  environment: FitEnvironment,
+  model: tfjs.LayersModel,
+  data: TrainingData,
+  steps: number,
+  compile: boolean,
+): Promise<Seconds> {
   let [begun, ended] = [now(), now()];
   const onBatchEnd = (batch: number) => {
     // The CPU time is read only at the end, because reading it is slow while other threads run.
@@ -103,7 +110,7 @@ async function timedFit(environment: FitEnvironment, model: tfjs.LayersModel, da
       ended = now();
     }
   };
-  await fitModel(environment, model, data, { epochs: 1, batchSize: BATCH, callbacks: { onBatchEnd } });
+  await fitModel(environment, model, data, { epochs: 1, batchSize: BATCH, compile, callbacks: { onBatchEnd } });
   return between(begun, ended);
 }
 
@@ -134,17 +141,18 @@ function bareLoop(tf: typeof tfjs, model: tfjs.LayersModel, data: TrainingData, 
 function makeModel(tf: typeof tfjs, kind: ModelKind): tfjs.LayersModel {
   const { layers } = tf;
   const inputShape = [...INPUTS[kind]];
-  const hidden =
-    kind === 'mlp'
-      ? [layers.dense({ units: 512, activation: 'relu', inputShape }), layers.dense({ units: 512, activation: 'relu' })]
-      : [
-          layers.conv2d({ filters: 32, kernelSize: 3, activation: 'relu', inputShape }),
-          layers.conv2d({ filters: 64, kernelSize: 3, activation: 'relu' }),
-          layers.maxPooling2d({ poolSize: 2 }),
-          layers.flatten(),
-          layers.dense({ units: 128, activation: 'relu' }),
-        ];
-  const model = tf.sequential({ layers: [...hidden, layers.dense({ units: 10, activation: 'softmax' })] });
+  const hidden: Readonly<Record<ModelKind, () => tfjs.layers.Layer[]>> = {
+    mlp: () => [layers.dense({ units: 512, activation: 'relu', inputShape }), layers.dense({ units: 512, activation: 'relu' })],
+    cnn: () => [
+      layers.conv2d({ filters: 32, kernelSize: 3, activation: 'relu', inputShape }),
+      layers.conv2d({ filters: 64, kernelSize: 3, activation: 'relu' }),
+      layers.maxPooling2d({ poolSize: 2 }),
+      layers.flatten(),
+      layers.dense({ units: 128, activation: 'relu' }),
+    ],
+    lstm: () => [layers.lstm({ units: 64, inputShape })],
+  };
+  const model = tf.sequential({ layers: [...hidden[kind](), layers.dense({ units: 10, activation: 'softmax' })] });
   model.compile({ optimizer: tf.train.adam(0.001), loss: 'categoricalCrossentropy' });
   return model;
 }
