@@ -35,10 +35,16 @@ for (let round = 0; round < rounds; round++) {
     times.get(name)?.push(run(words).ms);
   }
 }
-const figures = [...times].map(([what, all]) => ({
-  what,
-  value: median(all),
-  unit: 'ms',
-  goal: what.startsWith('tony-ts') ? { atMost: GOAL_MS } : undefined,
-}));
-showFigures('help', figures, values.output);
+const medians = [...times].map(([what, all]) => ({ what, value: median(all), unit: 'ms' }));
+const [empty, ...helps] = medians;
+const slowest = helps.reduce((one, other) => (other.value > one.value ? other : one));
+const goal = { atMost: GOAL_MS };
+showFigures(
+  'help',
+  [
+    ...(empty === undefined ? [] : [empty]),
+    { what: `median of ${helps.length} commands with --help`, value: median(helps.map(({ value }) => value)), unit: 'ms', goal },
+    { ...slowest, what: `the slowest: ${slowest.what}`, goal },
+  ],
+  values.output,
+);
