@@ -23,6 +23,7 @@ const NOT_RUN: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^pip install /, 'it would change the Python packages of this machine; python-package.test.ts runs the package'],
   [/^npx tsc --noEmit false |^node build\/client\.js$/, 'tools/documents.test.ts runs it'],
   [/^conda pack /, 'it needs conda; python-packages.test.ts ships a packed environment'],
+  [/^npm run bench\b/, 'a benchmark takes minutes, and needs an idle machine'],
   [/^npm run build$/, 'this test runs the built package'],
   [/^npm run cluster -- down$/, 'the remaining tests need the cluster'],
   [/^kinit$/, 'it asks for a password; kerberos.test.ts runs on a cluster that needs a ticket'],

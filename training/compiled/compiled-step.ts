@@ -1,8 +1,10 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { messageOf } from '../../platform/errors.ts';
+import { withRandom } from '../../platform/random.ts';
 import type { NativeBackend } from '../backend/native/native-backend.ts';
 import { nativeKernelsOf } from '../backend/native/native-kernels.ts';
 import type { CompiledModel } from '../model/compiled-model.ts';
+import { separateGradients } from '../model/separate-gradients.ts';
 import type { StepGradients } from '../model/step-part.ts';
 import { GraphSession } from './graph-session.ts';
 import { type RecordedStep, recordStep, type StepInputs, type StepToRecord } from './record-step.ts';
@@ -28,8 +30,8 @@ export interface CompiledPart {
   readonly batch: () => StepInputs;
   /** Factor of the loss and the gradients. */
   readonly weight: number;
-  /** Creates a source of the numbers that the model draws from Math.random for this part. */
-  readonly random: () => () => number;
+  /** The numbers that the model draws from Math.random after `batch`. */
+  readonly random: () => number;
 }
 
 /**
@@ -69,38 +71,52 @@ export class CompiledStep {
     return isWanted === true ? null : reasonNotRepeatable(this.#tf, this.#model.model);
   }
 
-  /** Returns null if the caller must compute the part with separate operations. */
-  run(variables: readonly tfjs.Variable[], { batch, weight, random }: CompiledPart): StepGradients | null {
+  /** Computes the loss, the metrics and the gradients of a part, with a graph where possible. */
+  run(variables: readonly tfjs.Variable[], { batch, weight, random }: CompiledPart): StepGradients {
+    const [tf, model] = [this.#tf, this.#model];
+    const results: StepGradients[] = [];
+    tf.tidy(() => {
+      const inputs = batch();
+      const replay = replayable(random);
+      const separately = (): StepGradients =>
+        separateGradients(tf, variables, () => withRandom(replay(), () => model.lossOf(inputs.x, inputs.y, inputs.weights)), weight);
+      const result = this.#runGraph(variables, inputs, weight, replay) ?? separately();
+      for (const tensor of [result.loss, ...result.metrics, ...Object.values(result.gradients)]) {
+        // TensorFlow.js returns null for a frozen variable.
+        if (tensor !== null) {
+          tf.keep(tensor);
+        }
+      }
+      results.push(result);
+    });
+    return results[0] as StepGradients;
+  }
+
+  /** Returns null if the part must be computed with separate operations. */
+  #runGraph(variables: readonly tfjs.Variable[], inputs: StepInputs, weight: number, random: () => () => number): StepGradients | null {
     const native = this.#native;
     if (this.#reason !== null || native === null) {
       return null;
     }
-    const [tf, model] = [this.#tf, this.#model];
-    let result: StepGradients | null = null;
-    tf.tidy(() => {
-      const inputs = batch();
-      const factor = tf.scalar(weight);
-      const trained = variables.filter(({ trainable }) => trainable);
-      const given = [...inputs.x, ...inputs.y, ...inputs.weights.filter((each) => each !== null)];
-      const own = distinct(given);
-      const all = [...own, ...new Set([...trained, ...model.weights.map(({ variable }) => variable)]), factor];
-      if (distinct(all).length < all.length) {
-        // Weights can share their data until the first update. A graph could not tell them apart.
-        return;
-      }
-      const key = JSON.stringify([
-        given.map(({ shape, dtype, dataId }) => [shape, dtype, own.findIndex((each) => each.dataId === dataId)]),
-        inputs.weights.map((each) => each !== null),
-        trained.map(({ id }) => id),
-      ]);
-      const known = this.#graphs.get(key);
-      const outputs = known === undefined ? null : this.#runKnown(key, known, all, random());
-      result = outputs ?? (known === undefined ? this.#compile(key, { native, model, trained, inputs, factor, all, random }) : null);
-      for (const tensor of result === null ? [] : [result.loss, ...result.metrics, ...Object.values(result.gradients)]) {
-        tf.keep(tensor);
-      }
-    });
-    return result;
+    const model = this.#model;
+    const factor = this.#tf.scalar(weight);
+    const trained = variables.filter(({ trainable }) => trainable);
+    const given = [...inputs.x, ...inputs.y, ...inputs.weights.filter((each) => each !== null)];
+    const own = distinct(given);
+    const all = [...own, ...new Set([...trained, ...model.weights.map(({ variable }) => variable)]), factor];
+    if (distinct(all).length < all.length) {
+      // Weights can share their data until the first update. A graph could not tell them apart.
+      return null;
+    }
+    const key = JSON.stringify([
+      given.map(({ shape, dtype, dataId }) => [shape, dtype, own.findIndex((each) => each.dataId === dataId)]),
+      inputs.weights.map((each) => each !== null),
+      trained.map(({ id }) => id),
+    ]);
+    const known = this.#graphs.get(key);
+    return known === undefined
+      ? this.#compile(key, { native, model, trained, inputs, factor, all, random })
+      : this.#runKnown(key, known, all, random());
   }
 
   /** Returns null if TensorFlow rejects the batch. Separate operations have better errors. */
@@ -164,6 +180,20 @@ function resultOf({ withGradient, metrics, moved }: Graph, [loss, ...rest]: read
   });
   const gradients = Object.fromEntries(withGradient.map((name, index) => [name, rest[metrics + index] as tfjs.Tensor]));
   return { loss: loss as tfjs.Scalar, metrics: rest.slice(0, metrics) as tfjs.Scalar[], gradients };
+}
+
+/** Returns a function that creates sources of the same numbers: the next ones of `random`. */
+function replayable(random: () => number): () => () => number {
+  const drawn: number[] = [];
+  return () => {
+    let at = 0;
+    return () => {
+      if (at === drawn.length) {
+        drawn.push(random());
+      }
+      return drawn[at++] as number;
+    };
+  };
 }
 
 /** Omits tensors that share their data with an earlier one. */

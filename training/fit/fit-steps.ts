@@ -178,27 +178,22 @@ export class FitSteps {
 
   #partOf({ batch: makeBatch, weight, used }: BatchStep, index: number, usedTogether: number): StepPart {
     if (makeBatch === null) {
-      return { compute: null, weight: 0 };
+      return { gradients: null, weight: 0 };
     }
-    const { model, progress, profile, strategy } = this.#parts;
+    const { progress, profile, strategy } = this.#parts;
     const { clock } = profile;
     const { seed, step } = progress;
-    const random = () => (index === 0 ? createRandom(seed, step, strategy.rank) : createRandom(seed, step, strategy.rank, index));
-    const batch = (): StepInputs => {
-      const interrupted = clock.enter('input');
-      const made = makeBatch();
-      const weights = this.#weightsOf(made);
-      clock.enter(interrupted);
-      return { x: made.x, y: made.y, weights };
-    };
-    const compute = () =>
-      withRandom(random(), () => {
-        const { x, y, weights } = batch();
-        return model.lossOf(x, y, weights);
+    const random = index === 0 ? createRandom(seed, step, strategy.rank) : createRandom(seed, step, strategy.rank, index);
+    const batch = (): StepInputs =>
+      withRandom(random, () => {
+        const interrupted = clock.enter('input');
+        const made = makeBatch();
+        const weights = this.#weightsOf(made);
+        clock.enter(interrupted);
+        return { x: made.x, y: made.y, weights };
       });
     return {
-      compute,
-      computeCompiled: (variables, factor) => this.#compiled.run(variables, { batch, weight: factor, random }),
+      gradients: (variables, factor) => this.#compiled.run(variables, { batch, weight: factor, random }),
       weight: used === usedTogether ? weight : (weight * used) / usedTogether,
     };
   }

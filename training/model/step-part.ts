@@ -15,10 +15,8 @@ export interface StepGradients extends StepLoss {
 
 /** A micro-batch. An optimizer step sums the gradients of one or more micro-batches. */
 export interface StepPart {
-  /** Computes the loss for this worker's examples. Null if the worker has no examples. The caller must run this function within tf.tidy. */
-  readonly compute: (() => StepLoss) | null;
-  /** Computes the gradients of the weighted loss with a compiled graph. Returns null if only `compute` can compute this part. */
-  readonly computeCompiled?: (variables: readonly tfjs.Variable[], weight: number) => StepGradients | null;
+  /** Computes the gradients of the weighted loss for this worker's examples. Null if the worker has no examples. */
+  readonly gradients: ((variables: readonly tfjs.Variable[], weight: number) => StepGradients) | null;
   /** The part's weight, which is its share of the step's examples. The weights of all parts on all workers add up to 1. */
   readonly weight: number;
 }

@@ -1,5 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
-import { LazyValues, type StepGradients, type StepLoss, type StepPart, type WeightedScalars } from '../model/step-part.ts';
+import { LazyValues, type StepPart, type WeightedScalars } from '../model/step-part.ts';
 
 /** The gradients, loss and metrics of one worker's step, as tensors on the backend. */
 export interface LocalGradients {
@@ -26,30 +26,17 @@ export function localGradients(
   let gradients: tfjs.NamedTensorMap | null = null;
   const shares: WeightedScalars[] = [];
   for (const part of parts) {
-    if (part.compute === null) {
+    if (part.gradients === null) {
       onEmpty();
       continue;
     }
     const { weight } = part;
-    const own = part.computeCompiled?.(variables, weight) ?? separately(tf, variables, part.compute, weight);
+    const own = part.gradients(variables, weight);
     // The loss has already been weighted.
     shares.push({ kind: 'loss', tensors: [own.loss], weight: 1 }, { kind: 'metrics', tensors: own.metrics, weight });
     gradients = gradients === null ? own.gradients : sumInPlace(tf, gradients, own.gradients);
   }
   return { gradients, values: new LazyValues(shares) };
-}
-
-/** Computes the gradients with separate operations. */
-function separately(tf: typeof tfjs, variables: readonly tfjs.Variable[], compute: () => StepLoss, weight: number): StepGradients {
-  let metrics: readonly tfjs.Scalar[] = [];
-  const weighted = () => {
-    const computed = compute();
-    metrics = computed.metrics;
-    // Weighting the loss also weights its gradients.
-    return weight === 1 ? computed.loss : (tf.mul(computed.loss, weight) as tfjs.Scalar);
-  };
-  const { value, grads } = tf.variableGrads(weighted, [...variables]);
-  return { loss: value, metrics, gradients: grads };
 }
 
 function sumInPlace(tf: typeof tfjs, sums: tfjs.NamedTensorMap, more: tfjs.NamedTensorMap): tfjs.NamedTensorMap {

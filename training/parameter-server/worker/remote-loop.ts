@@ -1,4 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { separatePart } from '../../model/separate-gradients.ts';
 import type { StepPart } from '../../model/step-part.ts';
 import { localGradients } from '../../strategy/local-gradients.ts';
 import { RemoteVariables } from './remote-variables.ts';
@@ -10,8 +11,8 @@ interface Open {
 }
 
 /** Returns this worker's part of a step. The part has weight 1, because workers do not average their gradients. */
-export function partOf(loss: () => tfjs.Scalar, examples: number | undefined): StepPart {
-  return examples === 0 ? { compute: null, weight: 0 } : { compute: () => ({ loss: loss(), metrics: [] }), weight: 1 };
+export function partOf(tf: typeof tfjs, loss: () => tfjs.Scalar, examples: number | undefined): StepPart {
+  return examples === 0 ? separatePart(tf, null, 0) : separatePart(tf, () => ({ loss: loss(), metrics: [] }), 1);
 }
 
 /**
@@ -50,7 +51,7 @@ export class RemoteLoop {
     if (this.#steps === 0) {
       await remote.pull({ now: false });
     }
-    const part = partOf(loss, examples);
+    const part = partOf(this.#tf, loss, examples);
     const { gradients, values } = localGradients(this.#tf, trained, [part]);
     const [value = 0] = values.read();
     try {

@@ -142,7 +142,7 @@ export class ServerLoop implements LoopStrategy {
     const named = trainedVariables(tf, options.variables ?? this.#trained).variables;
     const variables = named.filter(({ dtype }) => dtype === 'float32');
     await remote.enter({ optimizer, variables });
-    const { gradients, values } = localGradients(tf, variables, [partOf(loss, options.examples)]);
+    const { gradients, values } = localGradients(tf, variables, [partOf(tf, loss, options.examples)]);
     const [value = 0] = values.read();
     const position = this.#position ?? undefined;
     this.#position = null;

@@ -2,6 +2,7 @@ import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../../platform/errors.ts';
 import { broadcastTensors, broadcastVariables } from '../../model/broadcast-tensors.ts';
 import { captureOptimizer, checkOptimizer, RANK_0, requireReadable, restoreOptimizer } from '../../model/optimizer-state.ts';
+import { separatePart } from '../../model/separate-gradients.ts';
 import { allTrainable, type TrainedVariables, trainedVariables } from '../../model/trainables.ts';
 import { setIterations } from '../../optimizer/optimizer-members.ts';
 import type { Ring } from '../../ring/ring.ts';
@@ -47,7 +48,7 @@ export class CustomSteps {
     const plan = await this.#planOf(optimizer, this.#resolve(optimizer, options));
     const weight = await this.#weightOf(options.examples);
     const compute = weight === 0 ? null : () => ({ loss: loss(), metrics: [] });
-    const values = await plan.stepper.run([{ compute, weight }]);
+    const values = await plan.stepper.run([separatePart(this.#tf, compute, weight)]);
     return values.read()[0] ?? 0;
   }
 

@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { separatePart } from '../../model/separate-gradients.ts';
 import type { StepPart } from '../../model/step-part.ts';
 import type { Ring } from '../../ring/ring.ts';
 import { ringOf } from '../../testing/resources.ts';
@@ -38,7 +39,7 @@ class Learner {
       const output = tf.add(tf.matMul(x, this.w as tf.Tensor2D), this.b);
       return { loss: tf.mean(tf.square(tf.sub(output, y))) as tf.Scalar, metrics: [tf.keep(tf.mean(output) as tf.Scalar)] };
     };
-    return { compute: from === to ? null : compute, weight };
+    return separatePart(tf, from === to ? null : compute, weight);
   }
 
   numbers(): number[] {
