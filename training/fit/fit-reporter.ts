@@ -42,7 +42,8 @@ export class FitReporter {
   /** The total number of examples that the ranks have used since the last report. */
   #used = 0;
   #last: StepValues | null = null;
-  #hasReportedSlowSteps = false;
+  /** What has been reported about slow steps. A reason can arise in any epoch. */
+  readonly #slowSteps = new Set<string>();
 
   constructor(parts: FitReporterParts) {
     this.#parts = parts;
@@ -188,21 +189,22 @@ export class FitReporter {
     }
   }
 
-  /** Warns once if the backend has native kernels but the optimizer cannot use them, or if it cannot compile the steps. */
+  /** Warns once if the optimizer cannot use the backend's native kernels, and once if steps cannot be compiled. */
   reportSlowSteps(): void {
     const { tf, plan, strategy, onNotice, reasonNotCompiled } = this.#parts;
     const { rank, reasonOfSlowSteps } = strategy;
     const native = nativeKernelsOf(tf);
-    if (this.#hasReportedSlowSteps || rank !== 0 || native === null) {
+    if (rank !== 0 || native === null) {
       return;
     }
-    this.#hasReportedSlowSteps = true;
-    if (reasonOfSlowSteps !== null) {
-      onNotice(`the optimizer runs without native kernels, so its steps are slower than necessary: ${reasonOfSlowSteps}`);
-    }
-    const reason = reasonNotCompiled();
-    if (reason !== null && plan.compile !== false && !native.usesGpu) {
-      onNotice(`each step runs as separate operations, which is slower than a compiled graph: ${reason}`);
-    }
+    const report = (what: string, reason: string | null): void => {
+      if (reason !== null && !this.#slowSteps.has(what)) {
+        this.#slowSteps.add(what);
+        onNotice(`${what}: ${reason}`);
+      }
+    };
+    report('the optimizer runs without native kernels, so its steps are slower than necessary', reasonOfSlowSteps);
+    const mayCompile = plan.compile !== false && !native.usesGpu;
+    report('each step runs as separate operations, which is slower than a compiled graph', mayCompile ? reasonNotCompiled() : null);
   }
 }
