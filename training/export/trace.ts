@@ -1,5 +1,6 @@
 import type * as tfjs from '@tensorflow/tfjs';
 import { TonyError } from '../../platform/errors.ts';
+import { replaceMethods } from '../../platform/replace-methods.ts';
 
 export type TracedAttribute =
   | number
@@ -116,20 +117,12 @@ class KernelRecorder {
   attachToEngine(): () => void {
     const engine = this.#engine;
     const { runKernel, readSync, read } = engine;
-    const own = Object.getOwnPropertyDescriptors(engine);
-    engine.runKernel = (kernel, given, attributes = {}) => {
-      return this.#run(kernel, given, attributes, () => Reflect.apply(runKernel, engine, [kernel, given, attributes]));
-    };
-    engine.readSync = (dataId) => (this.#depth === 0 ? this.#refuseRead() : Reflect.apply(readSync, engine, [dataId]));
-    engine.read = (dataId) => (this.#depth === 0 ? this.#refuseRead() : Reflect.apply(read, engine, [dataId]));
-    return () => {
-      for (const name of ['runKernel', 'readSync', 'read'] as const) {
-        Reflect.deleteProperty(engine, name);
-        if (name in own) {
-          Object.defineProperty(engine, name, own[name] as PropertyDescriptor);
-        }
-      }
-    };
+    return replaceMethods(engine, {
+      runKernel: (kernel, given, attributes = {}) =>
+        this.#run(kernel, given, attributes, () => Reflect.apply(runKernel, engine, [kernel, given, attributes])),
+      readSync: (dataId) => (this.#depth === 0 ? this.#refuseRead() : Reflect.apply(readSync, engine, [dataId])),
+      read: (dataId) => (this.#depth === 0 ? this.#refuseRead() : Reflect.apply(read, engine, [dataId])),
+    });
   }
 
   #run<Result extends tfjs.Tensor | tfjs.Tensor[]>(
@@ -171,22 +164,16 @@ class KernelRecorder {
   attachToLayer(layer: TracedLayer): () => void {
     const { call } = layer;
     // Synchronised batch normalisation may have replaced this layer's `call`.
-    const own = Object.getOwnPropertyDescriptor(layer, 'call');
-    layer.call = (...input) => {
-      this.#layers.push(layer.name);
-      try {
-        return Reflect.apply(call, layer, input);
-      } finally {
-        this.#layers.pop();
-      }
-    };
-    return () => {
-      // Without its own property, the layer uses its class's `call` again.
-      Reflect.deleteProperty(layer, 'call');
-      if (own !== undefined) {
-        Object.defineProperty(layer, 'call', own);
-      }
-    };
+    return replaceMethods(layer, {
+      call: (...input) => {
+        this.#layers.push(layer.name);
+        try {
+          return Reflect.apply(call, layer, input);
+        } finally {
+          this.#layers.pop();
+        }
+      },
+    });
   }
 }
 

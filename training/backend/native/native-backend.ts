@@ -1,4 +1,5 @@
 import type * as tfjs from '@tensorflow/tfjs';
+import { replaceMethods } from '../../../platform/replace-methods.ts';
 
 /*
  * tfjs-node and tfjs-node-gpu can run any operation of TensorFlow's C library by name, with the attributes and inputs that TensorFlow's
@@ -255,19 +256,4 @@ export class NativeBackend {
 
 export function sameShape(one: readonly number[], other: readonly number[]): boolean {
   return one.length === other.length && one.every((size, index) => size === other[index]);
-}
-
-/** Replaces methods of one object. Returns a function that restores them. */
-function replaceMethods<Target extends object>(target: Target, methods: Partial<Target>): () => void {
-  const own = Object.getOwnPropertyDescriptors(target) as Readonly<Record<string, PropertyDescriptor>>;
-  Object.assign(target, methods);
-  return () => {
-    for (const name of Object.keys(methods)) {
-      Reflect.deleteProperty(target, name);
-      const before = own[name];
-      if (before !== undefined) {
-        Object.defineProperty(target, name, before);
-      }
-    }
-  };
 }
