@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { WIRE_SECURITY, type WireSecurity } from '../conf/job.ts';
 import { Secret } from '../platform/secret.ts';
 import { Ring } from '../training/ring/ring.ts';
-import { type Figure, type Goal, showFigures } from './figures.ts';
+import { atLeast, atMost, type Figure, showFigures } from './figures.ts';
 import { freePort } from './free-port.ts';
 import { median } from './median.ts';
 import { openMpi } from './peers/openmpi.ts';
@@ -257,14 +257,13 @@ function progress(line: string): void {
 
 /** All sums were verified, including those with a slow rank. */
 function figuresOf(rows: readonly Row[], limitBy: string): Figure[] {
-  const goal = (atLeast: number | undefined): Goal | undefined => (atLeast === undefined ? undefined : { atLeast });
   return rows.flatMap(({ ranks, mebibytes, security, milliseconds, cost, theirMilliseconds, limitMilliseconds, ratio, limitRatio }) => {
     const name = `${ranks} ranks, ${mebibytes} MiB`;
     const ms = (each: number): string => `${each.toFixed(2)} ms`;
     if (security !== 'none') {
-      const atMost = security === 'encrypted' && ranks === 2 ? ENCRYPTED_GOALS[mebibytes] : undefined;
+      const goal = atMost(security === 'encrypted' && ranks === 2 ? ENCRYPTED_GOALS[mebibytes] : undefined);
       const what = `${name}: time with ${security} wire / without`;
-      return [{ what, value: cost, unit: 'x', goal: atMost === undefined ? undefined : { atMost }, detail: ms(milliseconds) }];
+      return [{ what, value: cost, unit: 'x', goal, detail: ms(milliseconds) }];
     }
     const limit = {
       what: `${name}: time of a TCP transfer / ours`,
@@ -276,7 +275,7 @@ function figuresOf(rows: readonly Row[], limitBy: string): Figure[] {
       return [{ what: `${name}: without OpenMPI (Debian: openmpi-bin)`, value: milliseconds, unit: 'ms' }, limit];
     }
     const detail = `${ms(theirMilliseconds)} / ${ms(milliseconds)}`;
-    return [{ what: `${name}: OpenMPI's time / ours`, value: ratio, unit: 'x', goal: goal(GOALS[ranks]?.[mebibytes]), detail }, limit];
+    return [{ what: `${name}: OpenMPI's time / ours`, value: ratio, unit: 'x', goal: atLeast(GOALS[ranks]?.[mebibytes]), detail }, limit];
   });
 }
 

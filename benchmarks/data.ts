@@ -23,7 +23,7 @@ import { fixedLenFeature, parseExample } from '../training/data/formats/parse-ex
 import { writeTfRecords } from '../training/data/formats/tfrecord-writer.ts';
 import { csv, parquet, tfRecords } from '../training/data/sources/sources.ts';
 import { openCluster } from './bench-cluster.ts';
-import { type Figure, showFigures } from './figures.ts';
+import { atLeast, type Figure, showFigures } from './figures.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
 
@@ -329,12 +329,11 @@ function figuresOf(name: string, samples: readonly (readonly Measurement[])[]): 
     const at = index + 1;
     const pair = name.startsWith('read') ? ([at, 0] as const) : ([0, at] as const);
     const [one, two] = name.startsWith('read') ? [other.name, first?.name] : [first?.name, other.name];
-    const atLeast = GOALS[`${name}: ${other.name}`];
     return {
       what: `${name}: ${one} / ${two}`,
       value: median(samples.map((sample) => (sample[pair[0]]?.speed ?? 0) / (sample[pair[1]]?.speed ?? 1))),
       unit: 'x',
-      goal: atLeast === undefined ? undefined : { atLeast },
+      goal: atLeast(GOALS[`${name}: ${other.name}`]),
       detail: `${speed(pair[0]).toFixed(0)} / ${speed(pair[1]).toFixed(0)} MiB/s`,
     };
   });

@@ -13,7 +13,15 @@ export interface Figure {
 
 export type Goal = { readonly atLeast: number } | { readonly atMost: number };
 
-export type Output = 'text' | 'json';
+/** Returns no goal for undefined. */
+export function atLeast(value: number | undefined): Goal | undefined {
+  return value === undefined ? undefined : { atLeast: value };
+}
+
+/** Returns no goal for undefined. */
+export function atMost(value: number | undefined): Goal | undefined {
+  return value === undefined ? undefined : { atMost: value };
+}
 
 /** Prints a line for each figure: a table row, or a JSON object with `benchmark`, `what`, `value`, `unit`, `goal`, `isMet` and `detail`. */
 export function showFigures(benchmark: string, figures: readonly Figure[], output: string): void {

@@ -12,7 +12,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { sparkEnvironment } from '../integration-tests/spark-environment.ts';
 import { openCluster } from './bench-cluster.ts';
-import { type Figure, type Goal, showFigures } from './figures.ts';
+import { atMost, type Figure, showFigures } from './figures.ts';
 import { median } from './median.ts';
 
 const ROOT = process.cwd();
@@ -199,14 +199,10 @@ function medianOf(samples: readonly Sample[]): Sample {
 }
 
 function figuresOf([workers, sample]: readonly [(typeof WORKERS)[number], Sample]): Figure[] {
-  const goal = (key: keyof Sample): Goal | undefined => {
-    const atMost = GOALS[workers][key];
-    return atMost === undefined ? undefined : { atMost };
-  };
   return (Object.keys(LABELS) as (keyof Sample)[]).map((key) => ({
     what: `${workers} worker${workers === 1 ? '' : 's'}: ${LABELS[key]}`,
     value: sample[key],
     unit: key.endsWith('MiB') ? 'MiB' : 'ms',
-    goal: goal(key),
+    goal: atMost(GOALS[workers][key]),
   }));
 }

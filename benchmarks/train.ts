@@ -16,7 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ensureRuntime } from '../client/runtime/ensure-runtime.ts';
 import { programEnvironment } from '../contract/process/program-environment.ts';
-import { type Figure, showFigures } from './figures.ts';
+import { atLeast, type Figure, showFigures } from './figures.ts';
 import { freePort } from './free-port.ts';
 import { median } from './median.ts';
 import { tensorflowPython } from './peers/tensorflow.ts';
@@ -221,9 +221,8 @@ function figuresOf(kind: ModelKind, rates: Rates): Figure[] {
       return [];
     }
     const ratio = (clock: keyof Rate): number => median(one.map((each, round) => each[clock] / (other[round] as Rate)[clock]));
-    const atLeast = goal[kind];
     const detail = `${rate(one)} / ${rate(other)} examples/s, ${ratio('processor').toFixed(2)} by CPU time`;
-    return [{ what: `${kind}: ${what}`, value: ratio('wall'), unit: 'x', goal: atLeast === undefined ? undefined : { atLeast }, detail }];
+    return [{ what: `${kind}: ${what}`, value: ratio('wall'), unit: 'x', goal: atLeast(goal[kind]), detail }];
   });
 }
 
